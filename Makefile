@@ -1,0 +1,53 @@
+# Every command of the project; `make` lists them.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench bench-log torture-log lock clean
+
+bin := .venv/bin
+python := $(bin)/python
+ready := .venv/ready
+export PYTHON
+
+N ?= 1000
+TESTS ?= tests
+DEMO ?= $(python) -m headwater.testing.demo
+TEST_OPTIONS ?=
+BENCH_OPTIONS ?=
+TORTURE_OPTIONS ?=
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(ready) ## make .venv from the lock and see to a Java for Spark
+
+$(ready): requirements.lock pyproject.toml tools/setup
+	@tools/setup
+	@touch $@
+
+demo: setup ## run the demonstration
+	@$(DEMO)
+
+test: setup ## run every test, or some: make test TESTS=tests/unit TEST_OPTIONS=-x
+	$(bin)/pytest $(TEST_OPTIONS) $(TESTS)
+
+check: setup ## check format, style, types and the layers
+	$(bin)/ruff format --check
+	$(bin)/ruff check
+	$(bin)/mypy
+	$(bin)/lint-imports --no-logo
+
+bench: bench-log ## run every benchmark
+
+bench-log: setup ## measure the log
+	$(python) bench/log.py $(BENCH_OPTIONS)
+
+torture-log: setup ## kill writers of the log N times and look for lost records: make torture-log N=1000
+	$(python) tools/torture_log.py --kills $(N) $(TORTURE_OPTIONS)
+
+lock: setup ## resolve pyproject.toml anew into requirements.lock
+	$(bin)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --fork-strategy fewest \
+		--generate-hashes --no-emit-index-url --no-emit-find-links --extra dev \
+		--custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
+
+clean: ## remove .venv and everything else that was made here
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/*.egg-info
+	find src tests tools bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

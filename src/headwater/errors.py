@@ -1,0 +1,273 @@
+"""Every error headwater raises, as one tree ordered by what the caller does next.
+
+    HeadwaterError
+    |- UsageError            nothing happened: fix the call
+    |  |- InvalidName        a topic, group, producer or bookmark name
+    |  |- SchemaError        a schema that can not be parsed, stored or evolved to
+    |  |- InvalidRecords     records that do not fit their topic's schema
+    |  |- UnknownTopic
+    |  |- TopicExists
+    |  |- UnknownGroup
+    |  |- Fenced             somebody newer holds this producer, partition or lease
+    |  |- OutOfSequence      a producer skipped a sequence number
+    |  |- Conflicted         the position of a commit whose condition did not hold was asked for
+    |  |- RecordsGone        the records asked for were deleted by retention
+    |  |- PositionGone       compaction removed what a read at this position would have to show
+    |  `- BufferFull         a producer is ahead of the disk, and its policy says so
+    |- ExternalError
+    |  |- Determinate        it did not happen: try again when the cause is gone
+    |  |  |- DiskFull
+    |  |  |- LogBusy
+    |  |  `- StorageFailed
+    |  |- Indeterminate      it may have happened: look before trying again
+    |  `- Corrupt            committed data can not be read back: stop and repair
+    `- InternalError         a bug in headwater: stop and report
+
+Callers decide on the class and its fields, never on the text. `code` is stable across versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class HeadwaterError(Exception):
+    """One sentence about what went wrong, and a hint that says what to do."""
+
+    code = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(HeadwaterError):
+    """Nothing happened; the call has to change."""
+
+    code = "usage"
+
+
+class ExternalError(HeadwaterError):
+    """Something outside headwater failed: the disk, the operating system, another process."""
+
+    code = "external"
+
+
+class InternalError(HeadwaterError):
+    """A bug: an invariant of headwater's own does not hold."""
+
+    code = "internal"
+
+
+class Determinate(ExternalError):
+    """It did not happen; trying again is safe."""
+
+    code = "determinate"
+
+
+class Indeterminate(ExternalError):
+    """It may have happened; look before trying again."""
+
+    code = "indeterminate"
+
+
+class InvalidName(UsageError):
+    code = "invalid_name"
+
+    def __init__(self, kind: str, name: str, reason: str) -> None:
+        super().__init__(
+            f"{name!r} is not a valid {kind} name: {reason}.",
+            hint="Use letters, digits, '.', '_' and '-', at most 200 of them, starting with a letter or digit.",
+        )
+        self.kind, self.name, self.reason = kind, name, reason
+
+
+class SchemaError(UsageError):
+    """A schema that can not be parsed, stored, or evolved to."""
+
+    code = "schema"
+
+    def __init__(self, message: str, *, column: str | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRecord:
+    """Why one record of an append does not fit its topic: which record, which field, expected, got."""
+
+    index: int
+    field: str | None
+    expected: str
+    got: str
+    original: bytes
+
+    @property
+    def reason(self) -> str:
+        where = f"field {self.field!r}" if self.field is not None else "the record"
+        return f"{where}: expected {self.expected}, got {self.got}"
+
+
+class InvalidRecords(UsageError):
+    """Records that do not fit; nothing of the append was written."""
+
+    code = "invalid_records"
+
+    def __init__(self, topic: str, rejected: Sequence[RejectedRecord]) -> None:
+        first = rejected[0]
+        others = f" ({len(rejected) - 1} more do not fit either)" if len(rejected) > 1 else ""
+        super().__init__(
+            f"Record {first.index} does not fit topic {topic!r}: {first.reason}{others}.",
+            hint="Fix the record, evolve the schema, or give the topic a dead-letter topic that takes such records.",
+        )
+        self.topic, self.rejected = topic, tuple(rejected)
+
+
+class UnknownTopic(UsageError):
+    code = "unknown_topic"
+
+    def __init__(self, name: str, known: Sequence[str] = ()) -> None:
+        shown = ", ".join(sorted(known)[:10]) or "none yet"
+        super().__init__(f"There is no topic {name!r}.", hint=f"Topics of this log: {shown}.")
+        self.name = name
+
+
+class TopicExists(UsageError):
+    code = "topic_exists"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"Topic {name!r} exists already, with another definition.",
+            hint="Use alter() to change it, or create(..., exist_ok=True) if it is the same.",
+        )
+        self.name = name
+
+
+class UnknownGroup(UsageError):
+    code = "unknown_group"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"There is no consumer group {name!r}.", hint="`headwater log groups` lists them.")
+        self.name = name
+
+
+class Fenced(UsageError):
+    """A newer holder took over; what this one tried did not happen and never will."""
+
+    code = "fenced"
+
+    def __init__(self, kind: str, name: str, epoch: int, current: int) -> None:
+        super().__init__(
+            f"This holder of {kind} {name!r} (epoch {epoch}) was replaced by a newer one (epoch {current}).",
+            hint="Another process took over. Stop this one, or open it again to take over in turn.",
+        )
+        self.kind, self.name, self.epoch, self.current = kind, name, epoch, current
+
+
+class OutOfSequence(UsageError):
+    code = "out_of_sequence"
+
+    def __init__(self, producer: str, sequence: int, expected: int) -> None:
+        super().__init__(
+            f"Producer {producer!r} sent sequence {sequence}; the next one is {expected}.",
+            hint=f"An earlier send did not arrive: send {expected} first.",
+        )
+        self.producer, self.sequence, self.expected = producer, sequence, expected
+
+
+class Conflicted(UsageError):
+    code = "conflicted"
+
+    def __init__(self, bookmark: str, expected: object, actual: object) -> None:
+        super().__init__(
+            f"Nothing was committed: bookmark {bookmark!r} is {actual!r}, expected {expected!r}.",
+            hint="Read the bookmark again, decide again, and commit with the new expectation.",
+        )
+        self.bookmark, self.expected, self.actual = bookmark, expected, actual
+
+
+class RecordsGone(UsageError):
+    """Records between `first` and `last` (both included) are not in the log any more."""
+
+    code = "records_gone"
+
+    def __init__(self, topic: str, partition: int, first: int, last: int) -> None:
+        super().__init__(
+            f"Topic {topic!r}, partition {partition}: {last - first + 1} records, "
+            f"offsets {first} to {last}, were deleted by retention.",
+            hint="Go on from the earliest record kept (on_gone='earliest'), or raise the topic's retention.",
+        )
+        self.topic, self.partition = topic, partition
+        self.first, self.last, self.count = first, last, last - first + 1
+
+
+class PositionGone(UsageError):
+    """A compacted topic can not be shown as it was before records of that time were replaced."""
+
+    code = "position_gone"
+
+    def __init__(self, topic: str, position: int, earliest: int) -> None:
+        super().__init__(
+            f"Topic {topic!r} can not be read at position {position}: it was compacted up to position {earliest}.",
+            hint=f"Read at position {earliest} or later, or use cleanup='none' where history matters.",
+        )
+        self.topic, self.position, self.earliest = topic, position, earliest
+
+
+class BufferFull(UsageError):
+    code = "buffer_full"
+
+    def __init__(self, records_max: int, policy: str) -> None:
+        super().__init__(
+            f"The producer's buffer holds {records_max} records that are not durable yet (policy {policy!r}).",
+            hint="Send less, raise buffer_records_max, or use the policy 'block'.",
+        )
+        self.records_max, self.policy = records_max, policy
+
+
+class DiskFull(Determinate):
+    code = "disk_full"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"There is no room left on the disk that holds {path}.",
+            hint="Nothing was appended and nothing is lost. Free some space, or lower the retention; the log goes on.",
+        )
+        self.path = path
+
+
+class LogBusy(Determinate):
+    code = "log_busy"
+
+    def __init__(self, path: str, seconds: float) -> None:
+        super().__init__(
+            f"Another process has held the write lock of {path} for {seconds:g} s.",
+            hint="Look for a process that is stopped or stuck while it appends.",
+        )
+        self.path, self.seconds = path, seconds
+
+
+class StorageFailed(Determinate):
+    code = "storage_failed"
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(
+            f"Writing to {path} failed: {reason}.",
+            hint="Nothing was appended. Look at the health of the disk, then append again.",
+        )
+        self.path, self.reason = path, reason
+
+
+class Corrupt(ExternalError):
+    """Committed data that can not be read back as it was written."""
+
+    code = "corrupt"
+
+    def __init__(self, segment: str, first: int, last: int, reason: str) -> None:
+        super().__init__(
+            f"Segment {segment} is damaged, offsets {first} to {last}: {reason}.",
+            hint="`headwater log check` shows the whole damage, `headwater log repair` what can be saved.",
+        )
+        self.segment, self.first, self.last, self.reason = segment, first, last, reason

@@ -1,0 +1,212 @@
+"""The catalog: a small SQLite database that holds what is true of a log, while segment files hold the data.
+
+Everything that becomes visible does so when a transaction of the catalog commits, and at no other moment.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from headwater.errors import UsageError
+from headwater.log.lock import FileLock
+from headwater.log.storage import Storage, catalog_error
+
+FORMAT = 1
+Durability = Literal["fsync", "os"]
+WRITE_LOCK_SECONDS_MAX = 30.0
+
+_TABLES = """
+CREATE TABLE log (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    format INTEGER NOT NULL,
+    commit_number INTEGER NOT NULL,
+    committed_at INTEGER NOT NULL,
+    topics_version INTEGER NOT NULL,
+    bytes_max INTEGER
+);
+CREATE TABLE topics (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    key TEXT NOT NULL,
+    partitions INTEGER NOT NULL,
+    event_time TEXT,
+    settings TEXT NOT NULL
+);
+CREATE TABLE schemas (
+    topic_id INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    arrow BLOB NOT NULL,
+    PRIMARY KEY (topic_id, version)
+) WITHOUT ROWID;
+CREATE TABLE partitions (
+    topic_id INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    start_offset INTEGER NOT NULL,
+    end_offset INTEGER NOT NULL,
+    active_segment INTEGER,
+    compacted_commit INTEGER NOT NULL,
+    compacted_offset INTEGER NOT NULL,
+    PRIMARY KEY (topic_id, partition)
+) WITHOUT ROWID;
+CREATE TABLE segments (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    topic_id INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    base_offset INTEGER NOT NULL,
+    end_offset INTEGER NOT NULL,
+    first_commit INTEGER NOT NULL,
+    last_commit INTEGER NOT NULL,
+    first_at INTEGER NOT NULL,
+    last_at INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    file TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    rows INTEGER NOT NULL,
+    checksum INTEGER,
+    marked INTEGER NOT NULL
+);
+CREATE INDEX segments_by_offset ON segments (topic_id, partition, end_offset);
+CREATE INDEX segments_by_state ON segments (state) WHERE state = 'closed';
+CREATE TABLE marks (
+    segment_id INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    commit_number INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    byte INTEGER NOT NULL,
+    PRIMARY KEY (segment_id, offset)
+) WITHOUT ROWID;
+CREATE TABLE losses (
+    topic_id INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    first_offset INTEGER NOT NULL,
+    last_offset INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    repaired_at INTEGER NOT NULL
+);
+CREATE TABLE producers (
+    name TEXT PRIMARY KEY,
+    epoch INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
+    commit_number INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE bookmarks (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL,
+    commit_number INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE groups (
+    name TEXT PRIMARY KEY,
+    version INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE members (
+    group_name TEXT NOT NULL,
+    member TEXT NOT NULL,
+    topics TEXT NOT NULL,
+    boot TEXT NOT NULL,
+    lease_until REAL NOT NULL,
+    PRIMARY KEY (group_name, member)
+) WITHOUT ROWID;
+CREATE TABLE claims (
+    group_name TEXT NOT NULL,
+    topic_id INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    member TEXT,
+    epoch INTEGER NOT NULL,
+    offset INTEGER,
+    moved_at INTEGER,
+    PRIMARY KEY (group_name, topic_id, partition)
+) WITHOUT ROWID;
+"""
+
+
+class Catalog:
+    """Connections to one catalog: any number of readers, and one writer at a time over all processes."""
+
+    def __init__(self, directory: Path, storage: Storage, durability: Durability) -> None:
+        self.path = directory / "catalog.db"
+        self._storage = storage
+        self._synchronous = "FULL" if durability == "fsync" else "NORMAL"
+        self._lock = FileLock(directory / "write.lock")
+        self._local = threading.local()
+        self._readers: list[sqlite3.Connection] = []
+        self._readers_lock = threading.Lock()
+        with self._lock.hold(WRITE_LOCK_SECONDS_MAX):
+            self._writer = self._connect()
+            self._prepare()
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that alone may write. It commits at the block's end; an exception undoes all of it."""
+        with self._lock.hold(WRITE_LOCK_SECONDS_MAX):
+            connection = self._writer
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                self._storage.commit(connection)
+            except sqlite3.Error as error:
+                self._roll_back()
+                raise catalog_error(error, self.path) from error
+            except BaseException:
+                self._roll_back()
+                raise
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that sees one state of the log, however many statements it runs."""
+        connection = self._reader()
+        if connection.in_transaction:
+            yield connection
+            return
+        connection.execute("BEGIN")
+        try:
+            yield connection
+        finally:
+            connection.execute("COMMIT")
+
+    def position(self) -> int:
+        """The number of the last commit."""
+        number: int = self._reader().execute("SELECT commit_number FROM log").fetchone()[0]
+        return number
+
+    def close(self) -> None:
+        with self._readers_lock:
+            for connection in self._readers:
+                connection.close()
+            self._readers.clear()
+        self._writer.close()
+        self._lock.close()
+
+    def _roll_back(self) -> None:
+        if self._writer.in_transaction:
+            self._writer.execute("ROLLBACK")
+
+    def _reader(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._connect()
+            with self._readers_lock:
+                self._readers.append(connection)
+        return connection
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10.0)
+        connection.execute(f"PRAGMA synchronous={self._synchronous}")
+        return connection
+
+    def _prepare(self) -> None:
+        connection = self._writer
+        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.executescript(f"BEGIN; {_TABLES} INSERT INTO log VALUES (1, {FORMAT}, 0, 0, 0, NULL); COMMIT;")
+            self._storage.sync_directory(self.path.parent)
+        found = connection.execute("SELECT format FROM log").fetchone()[0]
+        if found != FORMAT:
+            raise UsageError(
+                f"The log in {self.path.parent} has format {found}; this version reads format {FORMAT}.",
+                hint="Use the version of headwater that wrote it.",
+            )

@@ -1,0 +1,236 @@
+"""Checking a log: reading everything back, comparing it with its checksums, and telling what can be saved."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headwater.errors import Corrupt
+from headwater.log.catalog import Catalog
+from headwater.log.reader import PartitionReader
+from headwater.log.registry import Registry
+from headwater.log.sealed import COMMIT, OFFSET, SealedFile, sealed_schema
+from headwater.log.segment import MAGIC, Frame, read_header, walk_frames
+from headwater.log.segments import Segment, select
+from headwater.log.topic import Topic
+
+Progress = Callable[[int, int], None]
+"""Called with how many segments are done, and how many there are."""
+
+
+def silent(done: int, total: int) -> None:
+    """Progress that nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong: offsets `first` to `last` of a partition can not be read, and why."""
+
+    topic: str
+    partition: int
+    segment: str
+    first: int
+    last: int
+    reason: str
+
+    @property
+    def records(self) -> int:
+        return self.last - self.first + 1
+
+
+@dataclass(slots=True)
+class Salvage:
+    """What is left of one segment: the records that can be read, and the offsets that can not."""
+
+    records: list[pa.Table] = field(default_factory=list)
+    lost: list[tuple[int, int, str]] = field(default_factory=list)
+
+
+class Checker:
+    """Looks at segments one at a time; it changes nothing."""
+
+    def __init__(self, directory: Path, catalog: Catalog, registry: Registry) -> None:
+        self._directory, self._catalog, self._registry = directory, catalog, registry
+
+    def findings(self, progress: Progress = silent) -> Iterator[Finding]:
+        """Everything that is wrong with the log, as it is found."""
+        yield from self._catalog_findings()
+        topics = {topic.id: topic for topic in self._registry.topics()}
+        segments = self.segments()
+        for done, segment in enumerate(segments):
+            progress(done, len(segments))
+            topic = topics[segment.topic_id]
+            for first, last, reason in self.salvage(topic, segment, keep=False).lost:
+                yield Finding(topic.name, segment.partition, segment.file, first, last, reason)
+        progress(len(segments), len(segments))
+
+    def segments(self) -> list[Segment]:
+        with self._catalog.read() as tx:
+            return select(tx, "1 ORDER BY topic_id, partition, base_offset")
+
+    def salvage(self, topic: Topic, segment: Segment, *, keep: bool = True) -> Salvage:
+        """Reads a segment around its damage. With `keep` the readable records come along."""
+        path = self._directory / segment.file
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            return Salvage(lost=[(segment.base_offset, segment.end_offset - 1, error.strerror or str(error))])
+        if segment.state == "sealed":
+            return self._salvage_sealed(segment, content, keep=keep)
+        return self._salvage_frames(topic, segment, content[: segment.bytes], keep=keep)
+
+    def _salvage_sealed(self, segment: Segment, content: bytes, *, keep: bool) -> Salvage:
+        try:
+            SealedFile(self._directory, segment)
+        except Corrupt as damage:
+            return _row_groups(segment, content, damage.reason)
+        if not keep:
+            return Salvage()
+        return _row_groups(segment, content, "")
+
+    def _salvage_frames(self, topic: Topic, segment: Segment, content: bytes, *, keep: bool) -> Salvage:
+        salvage, frames = Salvage(), list[Frame]()
+        buffer, offset, start = memoryview(content), segment.base_offset, 0
+        while offset < segment.end_offset:
+            try:
+                for frame in walk_frames(
+                    buffer[start:], complete=True, segment=segment.file, offset=offset, end_offset=segment.end_offset
+                ):
+                    frames.append(_moved(frame, start))
+                    offset = frame.offset + frame.rows
+                reason = f"the file has {len(content)} bytes of {segment.bytes} committed ones"
+            except Corrupt as damage:
+                reason = damage.reason
+            if offset >= segment.end_offset:
+                break
+            start = frames[-1].end if frames else 0
+            found = _next_frame(buffer, start + 8, segment, offset)
+            end = found.offset if found is not None else segment.end_offset
+            salvage.lost.append((offset, end - 1, reason))
+            if found is None:
+                break
+            offset, start = found.offset, found.start
+        if keep and frames:
+            salvage.records = self._decode(topic, segment, content, frames)
+        return salvage
+
+    def _decode(self, topic: Topic, segment: Segment, content: bytes, frames: list[Frame]) -> list[pa.Table]:
+        columns = sealed_schema(topic.schema).names
+        with PartitionReader(
+            self._directory, self._catalog, self._registry, topic, segment.partition, columns
+        ) as reader:
+            runs = _contiguous(frames)
+            return [reader.decode(pa.py_buffer(content), run).records.select(columns) for run in runs]
+
+    def _catalog_findings(self) -> Iterator[Finding]:
+        names = {topic.id: topic.name for topic in self._registry.topics()}
+        with self._catalog.read() as tx:
+            for (problem,) in tx.execute("PRAGMA quick_check").fetchall():
+                if problem != "ok":
+                    yield Finding("", 0, "catalog.db", 0, 0, problem)
+            for topic_id, partition, start, end in tx.execute(
+                "SELECT topic_id, partition, start_offset, end_offset FROM partitions"
+            ).fetchall():
+                for first, last in _gaps(tx, topic_id, partition, start, end):
+                    yield Finding(names[topic_id], partition, "catalog.db", first, last, "no segment has these offsets")
+
+
+def _gaps(tx: sqlite3.Connection, topic_id: int, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+    segments = select(tx, "topic_id = ? AND partition = ? ORDER BY base_offset", (topic_id, partition))
+    covered = start
+    for segment in segments:
+        if segment.base_offset > covered:
+            yield covered, segment.base_offset - 1
+        covered = max(covered, segment.end_offset)
+    if covered < end:
+        yield covered, end - 1
+
+
+def _row_groups(segment: Segment, content: bytes, reason: str) -> Salvage:
+    """What a Parquet file still holds, row group by row group; its pages have checksums of their own."""
+    salvage = Salvage()
+    offset = segment.base_offset
+    try:
+        parquet = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
+        groups = parquet.num_row_groups
+    except (pa.ArrowException, OSError) as error:
+        reason = f"{reason}, and its footer can not be read ({error})"
+        return Salvage(lost=[(segment.base_offset, segment.end_offset - 1, reason)])
+    for group in range(groups):
+        try:
+            table = parquet.read_row_group(group)
+            offsets = table[OFFSET.name].to_numpy()
+        except (pa.ArrowException, OSError, KeyError):
+            continue
+        if not _plausible(table, offsets, offset, segment):
+            continue
+        # Without damage every offset that is missing was compacted away; with damage nobody knows.
+        if reason and int(offsets[0]) > offset and not salvage.lost:
+            salvage.lost.append((offset, int(offsets[0]) - 1, reason))
+        salvage.records.append(table)
+        offset = int(offsets[-1]) + 1
+    if reason and offset < segment.end_offset:
+        salvage.lost.append((offset, segment.end_offset - 1, reason))
+    if reason and not salvage.lost:
+        salvage.lost.append((segment.base_offset, segment.base_offset - 1, f"{reason}, outside the records"))
+    return salvage
+
+
+def _plausible(table: pa.Table, offsets: np.ndarray, first: int, segment: Segment) -> bool:
+    commits = table[COMMIT.name].to_numpy()
+    return bool(
+        len(offsets)
+        and offsets[0] >= first
+        and offsets[-1] < segment.end_offset
+        and (np.diff(offsets) > 0).all()
+        and (np.diff(commits) >= 0).all()
+    )
+
+
+def _next_frame(buffer: memoryview, start: int, segment: Segment, offset: int) -> Frame | None:
+    """The next frame that is whole and holds later offsets; frames begin at multiples of 8 bytes."""
+    content = buffer.obj
+    assert isinstance(content, bytes)
+    while (start := content.find(MAGIC, start)) >= 0:
+        frame = read_header(buffer, start)
+        if start % 8 == 0 and frame is not None and offset < frame.offset < segment.end_offset:
+            try:
+                next(
+                    walk_frames(
+                        buffer[start : frame.end],
+                        complete=True,
+                        segment="",
+                        offset=frame.offset,
+                        end_offset=frame.offset,
+                    )
+                )
+            except (Corrupt, StopIteration):
+                pass
+            else:
+                return frame
+        start += 1
+    return None
+
+
+def _moved(frame: Frame, by: int) -> Frame:
+    return Frame(
+        frame.flags, frame.schema_version, frame.rows, frame.offset, frame.commit, frame.at, frame.start + by,
+        frame.body + by, frame.end + by,
+    )  # fmt: skip
+
+
+def _contiguous(frames: list[Frame]) -> list[list[Frame]]:
+    runs = [[frames[0]]]
+    for before, frame in pairwise(frames):
+        if frame.offset == before.offset + before.rows:
+            runs[-1].append(frame)
+        else:
+            runs.append([frame])
+    return runs

@@ -1,0 +1,31 @@
+"""The two clocks of a log: wall time for records, and time since boot for leases."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from pathlib import Path
+
+
+class Clock:
+    """The machine's clocks. Tests use a manual one with the same three methods."""
+
+    def now(self) -> int:
+        """Microseconds since 1970 (UTC)."""
+        return time.time_ns() // 1000
+
+    def monotonic(self) -> float:
+        """Seconds since boot: the same in all processes of the machine, and never set back."""
+        return time.monotonic()
+
+    def boot(self) -> str:
+        """Names this run of the machine: a lease of an earlier run has ended, whatever its time says."""
+        return _boot_id()
+
+
+@cache
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return "unknown"

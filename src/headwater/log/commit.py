@@ -1,0 +1,218 @@
+"""A commit: one atomic addition to the log, and what can come of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, Self
+
+import pyarrow as pa
+
+from headwater.errors import Conflicted, UsageError
+from headwater.log.names import check_name
+from headwater.log.topic import Topic
+from headwater.model.position import Position
+
+if TYPE_CHECKING:
+    from headwater.log.consumer import Consumer
+    from headwater.log.port import Rows
+
+
+class Anything:
+    """Stands for 'whatever it is now' where a bookmark's value is expected."""
+
+    def __repr__(self) -> str:
+        return "ANYTHING"
+
+
+ANYTHING = Anything()
+BOOKMARK_BYTES_MAX = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """It happened, durably. `duplicate` means that it had happened before, by the same producer and sequence.
+
+    `offsets` has the first offset and the end (one past the last) for every topic and partition that got records.
+    """
+
+    position: Position
+    offsets: Mapping[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Nothing happened: the bookmark was not what the commit expected. `actual` is what it is."""
+
+    bookmark: str
+    expected: object
+    actual: object
+
+
+Outcome = Committed | Conflict | UsageError
+"""What the writer makes of one request; an error concerns this request alone, not the others of its group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Records for one partition, in their topic's current columns (and `_deleted`, `_headers` where they have any)."""
+
+    topic: Topic
+    partition: int
+    records: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class BookmarkMove:
+    """A bookmark's new value, as JSON, and the value that it must have had, as JSON (None: must not exist)."""
+
+    name: str
+    value: str
+    expected: str | Anything | None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetMove:
+    """A group's next offset in a partition that one of its members claims."""
+
+    group: str
+    member: str
+    epoch: int
+    topic: Topic
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Which send of which producer a commit is."""
+
+    producer: str
+    epoch: int
+    number: int
+
+
+@dataclass(slots=True)
+class Request:
+    """What one commit asks the writer for. `mergeable` ones may share a commit number with their neighbours."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    bookmarks: list[BookmarkMove] = field(default_factory=list)
+    offsets: list[OffsetMove] = field(default_factory=list)
+    sequence: Sequence | None = None
+    mergeable: bool = False
+    outcome: Outcome | None = None
+    error: BaseException | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return sum(piece.records.nbytes for piece in self.pieces)
+
+    def settle(self) -> Committed | Conflict:
+        """The outcome, once the writer is done with the request. Raises what stands in the way of one."""
+        if self.error is not None:
+            raise self.error
+        assert self.outcome is not None, "the writer left a request undone"
+        if isinstance(self.outcome, UsageError):
+            raise self.outcome
+        return self.outcome
+
+
+class Prepare(Protocol):
+    """Checks rows against their topic and divides them among its partitions."""
+
+    def __call__(
+        self,
+        topic: str,
+        rows: Rows,
+        *,
+        partition: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        delete: bool = False,
+    ) -> list[Piece]: ...
+
+
+class Commit:
+    """Records, bookmarks and group offsets that become visible together, or not at all.
+
+    Use it as a context manager: the commit happens at the block's end; an exception inside means that nothing does.
+    Not safe for use by several threads at once.
+    """
+
+    def __init__(
+        self,
+        prepare: Prepare,
+        submit: Callable[[Request], Committed | Conflict],
+        *,
+        sequence: Sequence | None = None,
+        headers: Mapping[str, str] | None = None,
+        mergeable: bool = False,
+    ) -> None:
+        self._prepare, self._submit = prepare, submit
+        self._headers = headers
+        self._request = Request(sequence=sequence, mergeable=mergeable)
+        self._result: Committed | Conflict | None = None
+        self._moved: list[tuple[Consumer, list[OffsetMove]]] = []
+
+    def append(self, topic: str, rows: Rows, *, partition: int | None = None) -> None:
+        """Adds records. Raises `InvalidRecords` at once if one does not fit and the topic has no dead-letter topic."""
+        self._request.pieces += self._prepare(topic, rows, partition=partition, headers=self._headers)
+
+    def delete(self, topic: str, keys: Rows) -> None:
+        """Adds a tombstone for each key: a row with the topic's key columns."""
+        self._request.pieces += self._prepare(topic, keys, headers=self._headers, delete=True)
+
+    def bookmark(self, name: str, value: object, *, expect: object = ANYTHING) -> None:
+        """Sets a named value with the commit: a connector's position, or a stream's version.
+
+        With `expect` the commit happens only if the bookmark has that value now (None: if it does not exist).
+        """
+        check_name("bookmark", name)
+        expected = expect if isinstance(expect, Anything) else None if expect is None else _json(name, expect)
+        self._request.bookmarks.append(BookmarkMove(name, _json(name, value), expected))
+
+    def offsets(self, consumer: Consumer) -> None:
+        """Commits what the consumer has delivered so far, together with everything else in this commit."""
+        moves = consumer.moves()
+        self._request.offsets += moves
+        self._moved.append((consumer, moves))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is not None:
+            return
+        self._result = self._submit(self._request)
+        if isinstance(self._result, Committed):
+            for consumer, moves in self._moved:
+                consumer.committed(moves)
+
+    @property
+    def result(self) -> Committed | Conflict:
+        """What came of it, once the block has ended."""
+        if self._result is None:
+            raise UsageError("The commit has not ended.", hint="Ask after the with block.")
+        return self._result
+
+    @property
+    def position(self) -> Position:
+        """Where the log was after this commit. Raises `Conflicted` if its condition did not hold."""
+        result = self.result
+        if isinstance(result, Conflict):
+            raise Conflicted(result.bookmark, result.expected, result.actual)
+        return result.position
+
+
+def _json(name: str, value: object) -> str:
+    try:
+        text = json.dumps(value, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"The value of bookmark {name!r} can not be kept as JSON: {error}.") from error
+    if value is None or len(text) > BOOKMARK_BYTES_MAX:
+        raise UsageError(
+            f"The value of bookmark {name!r} must be JSON of at most {BOOKMARK_BYTES_MAX} bytes, not null."
+        )
+    return text

@@ -1,0 +1,192 @@
+"""A consumer: one member of a group, reading the partitions that the group's division gives it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import Self
+
+from headwater.errors import ExternalError, RecordsGone, UsageError
+from headwater.log.commit import Committed, Conflict, OffsetMove, Request
+from headwater.log.groups import Claim, Membership
+from headwater.log.options import OnGone
+from headwater.log.reader import Batch, PartitionReader
+from headwater.log.topic import Topic
+from headwater.log.wake import Wake
+
+LEASE = timedelta(seconds=10)
+RENEWALS_PER_LEASE = 3
+
+
+class Consumer:
+    """Iterate it for batches, and `commit` what you have dealt with; what was not committed is delivered again.
+
+    A batch holds records of one partition. Partitions move to other members only between batches, and not while
+    something delivered from them is uncommitted, unless that lasts longer than a lease. A member that was thought dead
+    gets `Fenced` from its next commit and goes on with what it claims then. Use it from one thread.
+    """
+
+    def __init__(
+        self,
+        membership: Membership,
+        open_reader: Callable[[Topic, int], PartitionReader],
+        submit: Callable[[Request], Committed | Conflict],
+        wake: Wake,
+        *,
+        lease: timedelta = LEASE,
+        on_gone: OnGone = "fail",
+        patience: timedelta | None = None,
+    ) -> None:
+        self._membership, self._open_reader, self._submit, self._wake = membership, open_reader, submit, wake
+        self._lease, self._on_gone, self._patience = lease.total_seconds(), on_gone, patience
+        self._claims: dict[tuple[int, int], Claim] = {}
+        self._readers: dict[tuple[int, int], PartitionReader] = {}
+        self._next: dict[tuple[int, int], int] = {}
+        self._committed: dict[tuple[int, int], int] = {}
+        self._turn = 0
+        self._version = -1
+        self._changed_at: float | None = None
+        self._closing = threading.Event()
+        self.gone: list[RecordsGone] = []
+        self._settle(in_use=())
+        self._renewer = threading.Thread(target=self._keep_lease, name="headwater-lease", daemon=True)
+        self._renewer.start()
+
+    @property
+    def member(self) -> str:
+        return self._membership.member
+
+    @property
+    def partitions(self) -> list[tuple[str, int]]:
+        """What this member claims now."""
+        return [(claim.topic.name, claim.partition) for claim in self._claims.values()]
+
+    def poll(self, timeout: timedelta) -> Batch | None:
+        """The next batch; None if none came in time. Raises `RecordsGone` unless told to go on from the earliest."""
+        until = time.monotonic() + timeout.total_seconds()
+        while True:
+            ticket = self._wake.ticket()
+            self._tend()
+            batch = self._next_batch()
+            if batch is not None:
+                return batch
+            left = until - time.monotonic()
+            if left <= 0:
+                return None
+            self._wake.wait(ticket, min(left, self._lease / RENEWALS_PER_LEASE))
+
+    def commit(self) -> None:
+        """Everything delivered so far is dealt with. Raises `Fenced` if a partition went to another member."""
+        moves = self.moves()
+        if moves:
+            self._submit(Request(offsets=moves))
+            self.committed(moves)
+
+    def moves(self) -> list[OffsetMove]:
+        """What a commit of everything delivered so far would move."""
+        return [
+            OffsetMove(
+                self._membership.group, self.member, claim.epoch, claim.topic, claim.partition, self._next[place]
+            )
+            for place, claim in self._claims.items()
+            if self._next[place] != self._committed[place]
+        ]
+
+    def committed(self, moves: list[OffsetMove]) -> None:
+        """Takes note of moves that were committed, here or together with other things by `Commit.offsets`."""
+        for move in moves:
+            self._committed[move.topic.id, move.partition] = move.offset
+
+    def close(self) -> None:
+        """Leaves the group; the others take over at once."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        self._renewer.join()
+        for reader in self._readers.values():
+            reader.close()
+        self._membership.leave()
+        self._wake.touch()
+
+    def __iter__(self) -> Iterator[Batch]:
+        while not self._closing.is_set():
+            batch = self.poll(self._patience or timedelta(seconds=60))
+            if batch is not None:
+                yield batch
+            elif self._patience is not None:
+                return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _next_batch(self) -> Batch | None:
+        places = list(self._claims)
+        for step in range(len(places)):
+            place = places[(self._turn + step) % len(places)]
+            batch = self._read(place)
+            if batch is not None:
+                self._next[place] = batch.next_offset
+                self._turn += step + 1
+                return batch
+        return None
+
+    def _read(self, place: tuple[int, int]) -> Batch | None:
+        if place not in self._readers:
+            claim = self._claims[place]
+            self._readers[place] = self._open_reader(claim.topic, claim.partition)
+        try:
+            return self._readers[place].read(self._next[place])
+        except RecordsGone as gone:
+            self.gone.append(gone)
+            if self._on_gone == "fail":
+                raise
+            self._next[place] = gone.last + 1
+            return self._read(place)
+
+    def _tend(self) -> None:
+        """Takes and gives back partitions when the group's division changed, now or as soon as it may."""
+        if self._closing.is_set():
+            raise UsageError("The consumer is closed.")
+        now = time.monotonic()
+        if self._membership.version() != self._version and self._changed_at is None:
+            self._changed_at = now
+        if self._changed_at is None:
+            return
+        uncommitted = {place for place in self._claims if self._next[place] != self._committed[place]}
+        if now - self._changed_at > self._lease:
+            uncommitted.clear()
+        self._settle(in_use=uncommitted)
+        if not uncommitted:
+            self._changed_at = None
+
+    def _settle(self, in_use: Collection[tuple[int, int]]) -> None:
+        claims, version = self._membership.renew(in_use)
+        if version != self._version:
+            self._wake.touch()
+        self._version = version
+        self._refresh(claims)
+
+    def _refresh(self, claims: list[Claim]) -> None:
+        """Starts at the committed offset wherever a claim is new or was lost in between."""
+        known, self._claims = self._claims, {claim.place: claim for claim in claims}
+        for place, claim in self._claims.items():
+            if place not in known or known[place].epoch != claim.epoch:
+                self._next[place] = self._committed[place] = claim.offset
+        for place in set(known) - set(self._claims):
+            reader = self._readers.pop(place, None)
+            if reader is not None:
+                reader.close()
+
+    def _keep_lease(self) -> None:
+        """Only the lease: partitions change hands in the reading thread, between batches."""
+        while not self._closing.wait(self._lease / RENEWALS_PER_LEASE):
+            # A disk that is full for a while must not end the thread: the next round tries again.
+            with suppress(ExternalError):
+                if self._membership.keep():
+                    self._wake.touch()

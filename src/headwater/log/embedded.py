@@ -1,0 +1,404 @@
+"""The embedded log: a directory, no server, any number of processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Unpack
+
+import pyarrow as pa
+
+from headwater.errors import UsageError
+from headwater.log.catalog import Catalog, Durability
+from headwater.log.check import Checker, Finding, Progress, silent
+from headwater.log.clock import Clock
+from headwater.log.commit import Commit, Committed, Conflict, Request
+from headwater.log.consumer import LEASE, Consumer
+from headwater.log.follow import Follower, check_not_compacted, wait_past
+from headwater.log.groups import Membership
+from headwater.log.intake import Intake
+from headwater.log.keys import newest_rows
+from headwater.log.lag import Lag, lag_of
+from headwater.log.names import check_name
+from headwater.log.options import ConsumerOptions, ProducerOptions, TopicOptions
+from headwater.log.port import End, Log, Rows, Start
+from headwater.log.producer import Producer
+from headwater.log.reader import Batch, PartitionReader
+from headwater.log.registry import Registry
+from headwater.log.repair import Repair
+from headwater.log.sealing import Sealer
+from headwater.log.segments import Segment, select
+from headwater.log.storage import Storage
+from headwater.log.tail import Tails
+from headwater.log.topic import Topic, TopicSettings, define_topic
+from headwater.log.upkeep import Upkeep, UpkeepReport
+from headwater.log.wake import Wake
+from headwater.log.writer import Writer
+from headwater.model.position import Position
+from headwater.model.record import Record
+from headwater.model.types import CommitNumber
+
+
+class EmbeddedLog(Log):
+    """See `Log` for the contract. Besides, it can seal, compact, check and repair itself.
+
+    Not to be used in a child process after a fork: open it again there. It can be pickled; it is opened again then.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        durability: Durability = "fsync",
+        upkeep: bool = True,
+        storage: Storage | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.directory = Path(directory).absolute()
+        self._options: dict[str, Any] = {"durability": durability, "upkeep": upkeep}
+        self._pid = os.getpid()
+        if durability not in ("fsync", "os"):
+            raise UsageError(f"{durability!r} is not a durability.", hint="Use 'fsync' (default) or 'os'.")
+        _check_directory(self.directory, create=create)
+        storage, clock = storage or Storage(), clock or Clock()
+        self._clock = clock
+        self._catalog = Catalog(self.directory, storage, durability)
+        self._registry = Registry(self._catalog)
+        self._wake = Wake(self.directory / "wake")
+        self._tails = Tails(self.directory, storage, durability)
+        self._writer = Writer(self._catalog, self._tails, self._wake, clock)
+        self._intake = Intake(self._registry)
+        sealer = Sealer(self.directory, self._catalog, self._registry, storage, durability)
+        self._upkeep = Upkeep(self.directory, self._catalog, self._registry, storage, clock, sealer)
+        self._sealer, self._storage = sealer, storage
+        self._tails.on_roll = self._upkeep.nudge
+        self._closed = False
+        if upkeep:
+            self._upkeep.start()
+
+    def create(
+        self,
+        name: str,
+        schema: str | pa.Schema,
+        *,
+        key: str | Sequence[str] | None = None,
+        partitions: int = 1,
+        event_time: str | None = None,
+        exist_ok: bool = False,
+        **settings: Unpack[TopicOptions],
+    ) -> Topic:
+        self._check_open()
+        keys = (key,) if isinstance(key, str) else tuple(key or ())
+        topic = define_topic(
+            name, schema, key=keys, partitions=partitions, event_time=event_time, settings=TopicSettings(**settings)
+        )
+        return self._registry.create(topic, exist_ok=exist_ok)
+
+    def alter(
+        self,
+        name: str,
+        *,
+        schema: str | pa.Schema | None = None,
+        partitions: int | None = None,
+        **settings: Unpack[TopicOptions],
+    ) -> Topic:
+        self._check_open()
+        return self._registry.alter(name, schema=schema, partitions=partitions, settings=dict(settings))
+
+    def drop(self, name: str) -> None:
+        self._check_open()
+        for file in self._registry.drop(name):
+            self._tails.forget(file)
+            self._storage.remove(self.directory / file)
+
+    def topics(self) -> list[Topic]:
+        self._check_open()
+        return self._registry.topics()
+
+    def topic(self, name: str) -> Topic:
+        self._check_open()
+        return self._registry.topic(name)
+
+    def append(self, topic: str, rows: Rows, *, partition: int | None = None) -> Position:
+        # Appends of several threads may share one commit; a commit of the caller's own making never does.
+        with Commit(self._intake.prepare, self._submit, mergeable=True) as commit:
+            commit.append(topic, rows, partition=partition)
+        return commit.position
+
+    def commit(
+        self,
+        *,
+        producer: Producer | None = None,
+        sequence: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Commit:
+        self._check_open()
+        if (producer is None) != (sequence is None):
+            raise UsageError("A commit is numbered by a producer and a sequence, together.")
+        numbered = producer.sequence(sequence) if producer is not None and sequence is not None else None
+        return Commit(self._intake.prepare, self._submit, sequence=numbered, headers=headers)
+
+    def producer(
+        self, topic: str | None = None, *, name: str | None = None, **options: Unpack[ProducerOptions]
+    ) -> Producer:
+        self._check_open()
+        if topic is not None:
+            self._registry.topic(topic)
+        epoch = sequence = 0
+        if name is not None:
+            epoch, sequence = self._take_producer(check_name("producer", name))
+        return Producer(
+            self._intake.prepare, self._submit, topic=topic, name=name, epoch=epoch, sequence=sequence, **options
+        )
+
+    def bookmark(self, name: str) -> object:
+        self._check_open()
+        with self._catalog.read() as tx:
+            row = tx.execute("SELECT value FROM bookmarks WHERE name = ?", (name,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def position(self) -> Position:
+        self._check_open()
+        return Position(CommitNumber(self._catalog.position()))
+
+    def wait(self, after: Position, timeout: timedelta) -> Position:
+        self._check_open()
+        wait_past(self._catalog, self._wake, self._wake.ticket(), after.commit, timeout.total_seconds())
+        return self.position()
+
+    def read(
+        self,
+        topics: str | Sequence[str],
+        *,
+        start: Start = "earliest",
+        end: End | None = None,
+        follow: bool = False,
+        patience: timedelta | None = None,
+    ) -> Iterator[Record]:
+        return self._follower(topics, start, end, None).records(follow=follow, patience=patience)
+
+    def batches(
+        self,
+        topics: str | Sequence[str],
+        *,
+        start: Start = "earliest",
+        end: End | None = None,
+        follow: bool = False,
+        patience: timedelta | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[Batch]:
+        return self._follower(topics, start, end, columns).batches(follow=follow, patience=patience)
+
+    def scan(
+        self,
+        topic: str,
+        *,
+        start: Start = "earliest",
+        end: End | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        parts = [batch.records for batch in self.batches(topic, start=start, end=end, columns=columns)]
+        if parts:
+            return pa.concat_tables(parts)
+        return self._reader(self.topic(topic), 0, columns).empty()
+
+    def table(self, topic: str, *, at: Position | None = None) -> pa.Table:
+        found = self.topic(topic)
+        if not found.key:
+            raise UsageError(f"Topic {topic!r} has no key, so it is not a table.", hint="Create it with a key.")
+        if at is not None:
+            check_not_compacted(self._catalog, found, at.commit)
+        end = at if at is not None else self.position()
+        tables = []
+        for partition in range(found.partitions):
+            # A key's records lie in one partition, where the offset orders them.
+            with self._reader(found, partition, [*found.schema.names, "_offset", "_deleted"]) as reader:
+                tables.append(_newest(reader, found, end.commit))
+        return pa.concat_tables(tables)
+
+    def consumer(self, topics: str | Sequence[str], *, group: str, **options: Unpack[ConsumerOptions]) -> Consumer:
+        self._check_open()
+        check_name("group", group)
+        names = [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
+        lease = options.get("lease", LEASE)
+        membership = Membership(
+            self._catalog,
+            self._clock,
+            group,
+            check_name("member", options.get("member", f"{os.getpid()}-{uuid.uuid4().hex[:12]}")),
+            [self._registry.topic(name) for name in names],
+            lease_seconds=lease.total_seconds(),
+            start=options.get("start", "earliest"),
+        )
+        return Consumer(
+            membership,
+            self._reader,
+            self._submit,
+            self._wake,
+            lease=lease,
+            on_gone=options.get("on_gone", "fail"),
+            patience=options.get("patience"),
+        )
+
+    def groups(self) -> list[str]:
+        self._check_open()
+        with self._catalog.read() as tx:
+            return [row[0] for row in tx.execute("SELECT name FROM groups ORDER BY name")]
+
+    def lag(self, group: str | None = None) -> list[Lag]:
+        topics = {topic.id: topic for topic in self.topics()}
+        return lag_of(self._catalog, topics, group, self._clock.now())
+
+    def segments(self, topic: str) -> list[Segment]:
+        """The segments that hold a topic's records now, by partition and offset."""
+        with self._catalog.read() as tx:
+            return select(tx, "topic_id = ? ORDER BY partition, base_offset", (self.topic(topic).id,))
+
+    def files(self, topic: str) -> list[Path]:
+        """The Parquet files of a topic's sealed segments, for other tools; `seal` first to have everything in them."""
+        return [self.directory / segment.file for segment in self.segments(topic) if segment.state == "sealed"]
+
+    def seal(self, topic: str) -> None:
+        """Ends the active segments of a topic and turns them into Parquet, now rather than when they are full."""
+        found = self.topic(topic)
+        with self._catalog.write() as tx:
+            tx.execute("UPDATE segments SET state = 'closed' WHERE topic_id = ? AND state = 'active'", (found.id,))
+            tx.execute("UPDATE partitions SET active_segment = NULL WHERE topic_id = ?", (found.id,))
+        self._upkeep.seal()
+
+    def keep_at_most(self, bytes_max: int | None) -> None:
+        """Caps the whole log: the oldest segments of topics with cleanup='delete' go first. None lifts the cap."""
+        self._check_open()
+        if bytes_max is not None and bytes_max <= 0:
+            raise UsageError(f"bytes_max must be more than 0, not {bytes_max}.")
+        with self._catalog.write() as tx:
+            tx.execute("UPDATE log SET bytes_max = ?", (bytes_max,))
+
+    def upkeep(self) -> UpkeepReport:
+        """Seals, applies retention, compacts where it pays, and sweeps, now rather than in the background."""
+        self._check_open()
+        return self._upkeep.round()
+
+    def compact(self, topic: str) -> int:
+        """Compacts everything that is sealed; how many records were removed."""
+        found = self.topic(topic)
+        if found.settings.cleanup != "compact":
+            raise UsageError(
+                f"Topic {topic!r} has cleanup={found.settings.cleanup!r}.",
+                hint="Alter it to cleanup='compact' if only the newest record per key matters.",
+            )
+        return self._upkeep.compact(found)
+
+    def check(self, progress: Progress = silent) -> Iterator[Finding]:
+        """Reads everything and compares it with its checksums; what is wrong, as it is found."""
+        self._check_open()
+        return Checker(self.directory, self._catalog, self._registry).findings(progress)
+
+    def repair(self, progress: Progress = silent) -> Repair:
+        """A plan of what can be saved from damaged segments and what is lost; nothing happens until `apply`."""
+        self._check_open()
+        checker = Checker(self.directory, self._catalog, self._registry)
+        return Repair(checker, self._catalog, self._registry, self._sealer, self._clock).plan(progress)
+
+    def losses(self) -> list[Finding]:
+        """What repairs had to give up, ever."""
+        names = {topic.id: topic.name for topic in self.topics()}
+        with self._catalog.read() as tx:
+            rows = tx.execute("SELECT topic_id, partition, first_offset, last_offset, reason FROM losses").fetchall()
+        return [Finding(names[t], partition, "", first, last, reason) for t, partition, first, last, reason in rows]
+
+    def close(self) -> None:
+        if self._closed or self._pid != os.getpid():
+            return
+        self._closed = True
+        self._upkeep.close()
+        self._wake.close()
+        self._tails.close()
+        self._catalog.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopen, (str(self.directory), self._options)
+
+    def _submit(self, request: Request) -> Committed | Conflict:
+        self._check_open()
+        return self._writer.commit(request)
+
+    def _take_producer(self, name: str) -> tuple[int, int]:
+        with self._catalog.write() as tx:
+            row = tx.execute(
+                "INSERT INTO producers VALUES (?, 1, 0, 0) ON CONFLICT DO UPDATE SET epoch = epoch + 1 "
+                "RETURNING epoch, sequence",
+                (name,),
+            ).fetchone()
+        return row[0], row[1]
+
+    def _follower(
+        self, topics: str | Sequence[str], start: Start, end: End | None, columns: Sequence[str] | None
+    ) -> Follower:
+        self._check_open()
+        return Follower(
+            self.directory, self._catalog, self._registry, self._wake, topics, start=start, end=end, columns=columns
+        )
+
+    def _reader(self, topic: Topic, partition: int, columns: Sequence[str] | None = None) -> PartitionReader:
+        return PartitionReader(self.directory, self._catalog, self._registry, topic, partition, columns)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("The log is closed.", hint="Open it again.")
+        if self._pid != os.getpid():
+            raise UsageError(
+                "The log was opened by the parent process.", hint="Open it again in this one: headwater.open(path)."
+            )
+
+
+def open_log(
+    directory: str | os.PathLike[str],
+    *,
+    create: bool = True,
+    durability: Durability = "fsync",
+    upkeep: bool = True,
+) -> EmbeddedLog:
+    """Opens the log in a directory, or creates it there.
+
+    `durability="os"` leaves it to the operating system when bytes reach the disk: faster, and a power cut may lose or
+    damage the newest commits; a killed process loses nothing. `upkeep=False` leaves sealing, retention and compaction
+    to other processes, or to `Log.upkeep`.
+    """
+    return EmbeddedLog(directory, create=create, durability=durability, upkeep=upkeep)
+
+
+def _reopen(directory: str, options: dict[str, Any]) -> EmbeddedLog:
+    return EmbeddedLog(directory, create=False, **options)
+
+
+def _check_directory(directory: Path, *, create: bool) -> None:
+    if (directory / "catalog.db").exists():
+        return
+    if not create:
+        raise UsageError(f"There is no log in {directory}.", hint="Create one with `headwater log init`.")
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"{directory} is a file, not a directory.")
+    ours = {"catalog.db-wal", "catalog.db-shm", "write.lock", "upkeep.lock", "wake", "topics"}
+    if directory.exists() and {path.name for path in directory.iterdir()} - ours:
+        raise UsageError(
+            f"{directory} has other files in it, and no log.",
+            hint="Name an empty directory, or one that does not exist.",
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+
+
+def _newest(reader: PartitionReader, topic: Topic, commit: int) -> pa.Table:
+    parts, offset = [reader.empty()], reader.first()
+    while (batch := reader.read(offset, until_commit=commit)) is not None:
+        parts.append(batch.records)
+        offset = batch.next_offset
+    records = pa.concat_tables(parts)
+    newest = newest_rows(records, topic.key, "_offset")
+    kept = records.take(pa.array(records["_offset"].to_numpy().searchsorted(newest)))
+    return kept.filter(pa.compute.invert(kept["_deleted"])).select(topic.schema.names)

@@ -1,0 +1,219 @@
+"""Consumer groups in the catalog: who is a member, who claims which partition, and up to where it has been read.
+
+There is no coordinator. Every member, under the write lock, drops members whose lease has ended, works out the same
+fair division from what it sees, gives back what it has too much of and takes what is free and due to it. A claim's
+epoch grows each time it changes hands; a holder with an older epoch can not move the offset any more.
+
+    free  --take-->  claimed by m, epoch n+1  --give back, leave, lease ended-->  free
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from headwater.log.catalog import Catalog
+from headwater.log.clock import Clock
+from headwater.log.segments import partition_range
+from headwater.log.topic import Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A partition that a member may read and move the group's offset of, as of one epoch."""
+
+    topic: Topic
+    partition: int
+    epoch: int
+    offset: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.topic.id, self.partition
+
+
+class Membership:
+    """One member of one group."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        clock: Clock,
+        group: str,
+        member: str,
+        topics: Sequence[Topic],
+        *,
+        lease_seconds: float,
+        start: Literal["earliest", "latest"],
+    ) -> None:
+        self._catalog, self._clock = catalog, clock
+        self.group, self.member = group, member
+        self._topics = {topic.id: topic for topic in topics}
+        self._lease, self._start = lease_seconds, start
+
+    def version(self) -> int:
+        """Grows whenever the division of the group's partitions may have to change."""
+        with self._catalog.read() as tx:
+            return _version(tx, self.group)
+
+    def renew(self, in_use: Collection[tuple[int, int]] = ()) -> tuple[list[Claim], int]:
+        """Joins or stays, and settles what this member claims from now on; that, and the group's version.
+
+        What is `in_use` is not given back.
+        """
+        with self._catalog.write() as tx:
+            before = _state(tx, self.group)
+            self._stay(tx)
+            self._drop_ended(tx)
+            self._list_partitions(tx)
+            self._settle(tx, in_use)
+            if _state(tx, self.group) != before:
+                _changed(tx, self.group)
+            return self._claims(tx), _version(tx, self.group)
+
+    def keep(self) -> bool:
+        """Prolongs the lease, and ends the leases that are over; whether there were any."""
+        with self._catalog.write() as tx:
+            tx.execute(
+                "UPDATE members SET lease_until = ? WHERE group_name = ? AND member = ?",
+                (self._clock.monotonic() + self._lease, self.group, self.member),
+            )
+            ended = self._drop_ended(tx)
+            if ended:
+                _changed(tx, self.group)
+            return ended
+
+    def leave(self) -> None:
+        """Gives everything back."""
+        with self._catalog.write() as tx:
+            _release(tx, self.group, self.member)
+            tx.execute("DELETE FROM members WHERE group_name = ? AND member = ?", (self.group, self.member))
+            _changed(tx, self.group)
+
+    def _stay(self, tx: sqlite3.Connection) -> None:
+        topics = json.dumps(sorted(self._topics))
+        until = self._clock.monotonic() + self._lease
+        tx.execute(
+            "INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?, ?)",
+            (self.group, self.member, topics, self._clock.boot(), until),
+        )
+
+    def _drop_ended(self, tx: sqlite3.Connection) -> bool:
+        ended = tx.execute(
+            "SELECT member FROM members WHERE group_name = ? AND (boot != ? OR lease_until < ?)",
+            (self.group, self._clock.boot(), self._clock.monotonic()),
+        ).fetchall()
+        for (member,) in ended:
+            _release(tx, self.group, member)
+            tx.execute("DELETE FROM members WHERE group_name = ? AND member = ?", (self.group, member))
+        return bool(ended)
+
+    def _list_partitions(self, tx: sqlite3.Connection) -> None:
+        rows = [(self.group, topic.id, p) for topic in self._topics.values() for p in range(topic.partitions)]
+        tx.executemany("INSERT OR IGNORE INTO claims VALUES (?, ?, ?, NULL, 0, NULL, NULL)", rows)
+
+    def _settle(self, tx: sqlite3.Connection, in_use: Collection[tuple[int, int]]) -> None:
+        members = {
+            member: frozenset(json.loads(topics))
+            for member, topics in tx.execute(
+                "SELECT member, topics FROM members WHERE group_name = ? ORDER BY member", (self.group,)
+            )
+        }
+        held = {
+            (topic_id, partition): member
+            for topic_id, partition, member in tx.execute(
+                "SELECT topic_id, partition, member FROM claims WHERE group_name = ?", (self.group,)
+            )
+        }
+        for place, member in divide(members, held).items():
+            if held[place] == self.member and member != self.member and place not in in_use:
+                _set_holder(tx, self.group, place, None)
+            elif held[place] is None and member == self.member:
+                self._take(tx, place)
+
+    def _take(self, tx: sqlite3.Connection, place: tuple[int, int]) -> None:
+        _set_holder(tx, self.group, place, self.member)
+        first, end = partition_range(tx, *place)
+        # Where a new group begins is decided once: a member that dies before its first commit changes nothing.
+        tx.execute(
+            "UPDATE claims SET offset = ? WHERE group_name = ? AND topic_id = ? AND partition = ? AND offset IS NULL",
+            (first if self._start == "earliest" else end, self.group, *place),
+        )
+
+    def _claims(self, tx: sqlite3.Connection) -> list[Claim]:
+        rows = tx.execute(
+            "SELECT topic_id, partition, epoch, offset FROM claims WHERE group_name = ? AND member = ? "
+            "ORDER BY topic_id, partition",
+            (self.group, self.member),
+        )
+        return [Claim(self._topics[topic_id], *rest) for topic_id, *rest in rows if topic_id in self._topics]
+
+
+def divide(
+    members: dict[str, frozenset[int]], held: dict[tuple[int, int], str | None]
+) -> dict[tuple[int, int], str | None]:
+    """Who should claim each partition: as even as the members' topics allow, moving as little as possible.
+
+    A pure function of what all members see, so that all of them come to the same division.
+    """
+    share: dict[tuple[int, int], str | None] = dict.fromkeys(sorted(held))
+    load = dict.fromkeys(members, 0)
+    wanting = {topic: [m for m in members if topic in members[m]] for topic, _ in held}
+    for place in share:
+        holder = held[place]
+        if holder is not None and holder in wanting[place[0]]:
+            share[place] = holder
+            load[holder] += 1
+    for place, holder in share.items():
+        if holder is None and wanting[place[0]]:
+            share[place] = _least(wanting[place[0]], load)
+            load[share[place] or ""] += 1
+    moved = True
+    while moved:
+        moved = False
+        for place, holder in share.items():
+            candidates = wanting[place[0]]
+            if holder is None or not candidates:
+                continue
+            least = _least(candidates, load)
+            if load[holder] > load[least] + 1:
+                share[place] = least
+                load[holder], load[least], moved = load[holder] - 1, load[least] + 1, True
+    return share
+
+
+def _least(candidates: Sequence[str], load: dict[str, int]) -> str:
+    return min(candidates, key=lambda member: (load[member], member))
+
+
+def _set_holder(tx: sqlite3.Connection, group: str, place: tuple[int, int], member: str | None) -> None:
+    tx.execute(
+        "UPDATE claims SET member = ?, epoch = epoch + 1 WHERE group_name = ? AND topic_id = ? AND partition = ?",
+        (member, group, *place),
+    )
+
+
+def _release(tx: sqlite3.Connection, group: str, member: str) -> None:
+    tx.execute(
+        "UPDATE claims SET member = NULL, epoch = epoch + 1 WHERE group_name = ? AND member = ?", (group, member)
+    )
+
+
+def _version(tx: sqlite3.Connection, group: str) -> int:
+    row = tx.execute("SELECT version FROM groups WHERE name = ?", (group,)).fetchone()
+    return int(row[0]) if row is not None else 0
+
+
+def _changed(tx: sqlite3.Connection, group: str) -> None:
+    tx.execute("INSERT INTO groups VALUES (?, 1) ON CONFLICT DO UPDATE SET version = version + 1", (group,))
+
+
+def _state(tx: sqlite3.Connection, group: str) -> tuple[object, object]:
+    members = tx.execute("SELECT member, topics FROM members WHERE group_name = ? ORDER BY member", (group,))
+    claims = tx.execute(
+        "SELECT topic_id, partition, member FROM claims WHERE group_name = ? ORDER BY topic_id, partition", (group,)
+    )
+    return members.fetchall(), claims.fetchall()

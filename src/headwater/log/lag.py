@@ -1,0 +1,111 @@
+"""Lag: how far each group is behind the log, and how close it is to losing records to retention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from headwater.errors import UnknownGroup
+from headwater.log.catalog import Catalog
+from headwater.log.segments import Segment, select
+from headwater.log.topic import Topic
+
+RISK_ALARM = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class LagLimits:
+    """When to raise the alarm. `risk` is the part of the retention that a group has used up by being late."""
+
+    records: int | None = None
+    bytes: int | None = None
+    age: timedelta | None = None
+    risk: float = RISK_ALARM
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """One group in one partition.
+
+    `seconds` is how long ago the oldest unread record was received (to the precision of a segment once that is
+    sealed). `gone` counts unread records that retention has deleted. `risk` is 1 when the next unread record is about
+    to be deleted, None where nothing is ever deleted.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    member: str | None
+    offset: int
+    end: int
+    records: int
+    bytes: int
+    seconds: float
+    gone: int
+    risk: float | None
+
+    def alarms(self, limits: LagLimits) -> list[str]:
+        """Why somebody should look, in words; empty if all is well."""
+        found = []
+        if self.gone:
+            found.append(f"{self.gone} records were deleted before they were read")
+        if limits.records is not None and self.records > limits.records:
+            found.append(f"{self.records} records behind (limit {limits.records})")
+        if limits.bytes is not None and self.bytes > limits.bytes:
+            found.append(f"{self.bytes} bytes behind (limit {limits.bytes})")
+        if limits.age is not None and self.seconds > limits.age.total_seconds():
+            found.append(f"{self.seconds:.0f} s behind (limit {limits.age.total_seconds():.0f} s)")
+        if self.risk is not None and self.risk >= limits.risk:
+            found.append(f"{self.risk:.0%} of the retention used up")
+        return found
+
+
+def lag_of(catalog: Catalog, topics: dict[int, Topic], group: str | None, now: int) -> list[Lag]:
+    """The lag of one group or of all, in order. Raises `UnknownGroup`."""
+    with catalog.read() as tx:
+        rows = tx.execute(
+            "SELECT c.group_name, c.topic_id, c.partition, c.member, c.offset, p.start_offset, p.end_offset "
+            "FROM claims c JOIN partitions p USING (topic_id, partition) WHERE ? IN (c.group_name, '') "
+            "ORDER BY c.group_name, c.topic_id, c.partition",
+            (group or "",),
+        ).fetchall()
+        if group is not None and not rows:
+            raise UnknownGroup(group)
+        found = []
+        for name, topic_id, partition, member, offset, start, end in rows:
+            where = "topic_id = ? AND partition = ? AND end_offset > ? ORDER BY end_offset"
+            unread = select(tx, where, (topic_id, partition, offset or 0))
+            topic = topics[topic_id]
+            found.append(_lag(name, topic, partition, member, offset or 0, start, end, unread, now))
+    return found
+
+
+def _lag(
+    group: str, topic: Topic, partition: int, member: str | None, offset: int, start: int, end: int,
+    unread: list[Segment], now: int,
+) -> Lag:  # fmt: skip
+    size = sum(int(segment.bytes * _unread_part(segment, offset)) for segment in unread)
+    seconds = 0.0
+    if unread and offset < end:
+        first = unread[0]
+        part = 1 - _unread_part(first, offset)
+        seconds = max(0.0, (now - (first.first_at + part * (first.last_at - first.first_at))) / 1e6)
+    behind = end - max(offset, start)
+    gone = max(0, start - offset)
+    risk = _risk(topic, seconds, size) if behind or gone else _risk(topic, 0.0, 0)
+    return Lag(group, topic.name, partition, member, offset, end, behind, size, seconds, gone, risk)
+
+
+def _unread_part(segment: Segment, offset: int) -> float:
+    whole = segment.end_offset - segment.base_offset
+    return min(1.0, (segment.end_offset - offset) / whole) if whole else 0.0
+
+
+def _risk(topic: Topic, seconds: float, size: int) -> float | None:
+    settings = topic.settings
+    risks = []
+    if settings.retention_age:
+        risks.append(seconds / settings.retention_age.total_seconds())
+    if settings.retention_bytes:
+        risks.append(size * topic.partitions / settings.retention_bytes)
+    return max(risks, default=None)

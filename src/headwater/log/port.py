@@ -1,0 +1,203 @@
+"""The port of every log: what an application may rely on, whatever holds the records."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, Unpack
+
+import pyarrow as pa
+
+from headwater.log.commit import Commit
+from headwater.log.reader import Batch
+from headwater.log.topic import Topic
+from headwater.model.position import Position
+from headwater.model.record import Record
+
+if TYPE_CHECKING:
+    from headwater.log.consumer import Consumer
+    from headwater.log.lag import Lag
+    from headwater.log.options import ConsumerOptions, ProducerOptions, TopicOptions
+    from headwater.log.producer import Producer
+
+Rows: TypeAlias = "pa.Table | pa.RecordBatch | Sequence[Mapping[str, object]] | bytes"
+"""Records to append: Arrow, a list of dicts, or bytes that hold JSON lines."""
+
+Start = Literal["earliest", "latest"] | int | Mapping[int, int] | datetime | Position
+"""Where to begin: an offset in every partition, or one per partition; the first record received at or after a time;
+the first record after a position."""
+
+End = int | Mapping[int, int] | datetime | Position
+"""Where to end: before an offset, before a time (of receipt), or with a position."""
+
+
+class Log(ABC):
+    """One ordered, replayable log. Every method may be called from any thread."""
+
+    # Topics
+
+    @abstractmethod
+    def create(
+        self,
+        name: str,
+        schema: str | pa.Schema,
+        *,
+        key: str | Sequence[str] | None = None,
+        partitions: int = 1,
+        event_time: str | None = None,
+        exist_ok: bool = False,
+        **settings: Unpack[TopicOptions],
+    ) -> Topic:
+        """Creates a topic; its dead-letter topic, too, if that is missing.
+
+        `schema` is Spark DDL or an Arrow schema. Records with equal values in the `key` columns go to one partition.
+        With `exist_ok` a topic that is defined alike is returned as it is. Raises `TopicExists`, `SchemaError`.
+        """
+
+    @abstractmethod
+    def alter(
+        self,
+        name: str,
+        *,
+        schema: str | pa.Schema | None = None,
+        partitions: int | None = None,
+        **settings: Unpack[TopicOptions],
+    ) -> Topic:
+        """Evolves the schema (add nullable columns, widen types), adds partitions to a topic without a key, changes
+        settings. Raises `SchemaError` or `UsageError` with the reason for anything else; nothing is changed then."""
+
+    @abstractmethod
+    def drop(self, name: str) -> None:
+        """Deletes a topic with all its records and group offsets."""
+
+    @abstractmethod
+    def topics(self) -> list[Topic]:
+        """All topics, by name."""
+
+    @abstractmethod
+    def topic(self, name: str) -> Topic:
+        """Raises `UnknownTopic`."""
+
+    # Writing
+
+    def append(self, topic: str, rows: Rows, *, partition: int | None = None) -> Position:
+        """Appends records, all or none; they are durable when it returns.
+
+        Raises `InvalidRecords` if one does not fit the schema, unless the topic has a dead-letter topic: then that one
+        goes there and the rest is appended.
+        """
+        with self.commit() as commit:
+            commit.append(topic, rows, partition=partition)
+        return commit.position
+
+    def delete(self, topic: str, keys: Rows) -> Position:
+        """Appends a tombstone per key: the key's row is gone from the topic's table."""
+        with self.commit() as commit:
+            commit.delete(topic, keys)
+        return commit.position
+
+    @abstractmethod
+    def commit(
+        self,
+        *,
+        producer: Producer | None = None,
+        sequence: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Commit:
+        """A commit over any number of topics, to fill in a `with` block. `headers` go to every record in it.
+
+        With a named producer and a sequence number (1, 2, 3 …) a commit that is repeated is recognised.
+        """
+
+    @abstractmethod
+    def producer(
+        self, topic: str | None = None, *, name: str | None = None, **options: Unpack[ProducerOptions]
+    ) -> Producer:
+        """For many small sends. A `name` makes it the only holder: older ones of that name are fenced from now on."""
+
+    @abstractmethod
+    def bookmark(self, name: str) -> object:
+        """The value that the last commit gave the bookmark; None if it has none."""
+
+    # Reading
+
+    @abstractmethod
+    def position(self) -> Position:
+        """Where the log is now."""
+
+    @abstractmethod
+    def wait(self, after: Position, timeout: timedelta) -> Position:
+        """Returns as soon as the log is past a position, or when the time is over; where the log is then."""
+
+    @abstractmethod
+    def read(
+        self,
+        topics: str | Sequence[str],
+        *,
+        start: Start = "earliest",
+        end: End | None = None,
+        follow: bool = False,
+        patience: timedelta | None = None,
+    ) -> Iterator[Record]:
+        """Records one by one, in commit order over all topics and partitions.
+
+        Ends at `end`, or with what is there now; with `follow` it waits for more, at most for `patience` at a time.
+        """
+
+    @abstractmethod
+    def batches(
+        self,
+        topics: str | Sequence[str],
+        *,
+        start: Start = "earliest",
+        end: End | None = None,
+        follow: bool = False,
+        patience: timedelta | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[Batch]:
+        """As `read`, in Arrow: ordered inside a partition, not between partitions, and much faster."""
+
+    @abstractmethod
+    def scan(
+        self,
+        topic: str,
+        *,
+        start: Start = "earliest",
+        end: End | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """All records of a range as one Arrow table: the topic's columns and the system columns."""
+
+    @abstractmethod
+    def table(self, topic: str, *, at: Position | None = None) -> pa.Table:
+        """The newest row per key at a position (now, if none is given), without deleted ones. Needs a key."""
+
+    # Groups
+
+    @abstractmethod
+    def consumer(self, topics: str | Sequence[str], *, group: str, **options: Unpack[ConsumerOptions]) -> Consumer:
+        """A new member of a consumer group."""
+
+    @abstractmethod
+    def groups(self) -> list[str]:
+        """All consumer groups, by name."""
+
+    @abstractmethod
+    def lag(self, group: str | None = None) -> list[Lag]:
+        """How far each group is behind, per partition. Raises `UnknownGroup`."""
+
+    # Life
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gives back files and threads. What was acknowledged stays."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

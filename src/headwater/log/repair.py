@@ -1,0 +1,93 @@
+"""Repairing a log: a plan that shows what would be lost, and the step that carries it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.log.catalog import Catalog
+from headwater.log.check import Checker, Finding, Progress, Salvage, silent
+from headwater.log.clock import Clock
+from headwater.log.registry import Registry
+from headwater.log.sealing import Sealer, replace_segments, reserve_segment
+from headwater.log.segments import Segment
+from headwater.log.topic import Topic
+
+DAMAGED = "damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class _Damage:
+    topic: Topic
+    segment: Segment
+    salvage: Salvage
+
+
+class Repair:
+    """What can be saved of a log's damaged segments. Nothing happens until `apply`.
+
+    The readable records of a damaged segment go to a new one; the old file is moved to the folder `damaged`. What is
+    lost is written down in the catalog (`EmbeddedLog.losses`), and reads pass over it from then on.
+    """
+
+    def __init__(self, checker: Checker, catalog: Catalog, registry: Registry, sealer: Sealer, clock: Clock) -> None:
+        self._checker, self._catalog, self._registry = checker, catalog, registry
+        self._sealer, self._clock = sealer, clock
+        self._damages: list[_Damage] = []
+
+    def plan(self, progress: Progress = silent) -> Repair:
+        """Looks at every segment."""
+        topics = {topic.id: topic for topic in self._registry.topics()}
+        segments = self._checker.segments()
+        for done, segment in enumerate(segments):
+            progress(done, len(segments))
+            topic = topics[segment.topic_id]
+            if self._checker.salvage(topic, segment, keep=False).lost:
+                self._damages.append(_Damage(topic, segment, self._checker.salvage(topic, segment)))
+        progress(len(segments), len(segments))
+        return self
+
+    @property
+    def losses(self) -> list[Finding]:
+        """The offsets that would be lost, and why."""
+        return [
+            Finding(damage.topic.name, damage.segment.partition, damage.segment.file, first, last, reason)
+            for damage in self._damages
+            for first, last, reason in damage.salvage.lost
+        ]
+
+    @property
+    def saved(self) -> int:
+        """How many records of damaged segments would be saved."""
+        return sum(table.num_rows for damage in self._damages for table in damage.salvage.records)
+
+    def apply(self) -> None:
+        """Carries the plan out, one segment at a time; killed in between, the rest is found again by a new plan."""
+        for damage in self._damages:
+            self._replace(damage)
+        self._damages = []
+
+    def _replace(self, damage: _Damage) -> None:
+        topic, segment = damage.topic, damage.segment
+        number = reserve_segment(self._catalog)
+        (self._sealer.directory / segment.file).parent.mkdir(parents=True, exist_ok=True)
+        content = self._sealer.write(topic, segment.partition, segment.base_offset, number, damage.salvage.records)
+        now = self._clock.now()
+        with self._catalog.write() as tx:
+            replace_segments(tx, [segment], content, number)
+            tx.execute("UPDATE partitions SET active_segment = NULL WHERE active_segment = ?", (segment.id,))
+            tx.executemany(
+                "INSERT INTO losses VALUES (?, ?, ?, ?, ?, ?)",
+                [
+                    (topic.id, segment.partition, first, last, reason, now)
+                    for first, last, reason in damage.salvage.lost
+                ],
+            )
+        self._keep_aside(self._sealer.directory, segment.file)
+
+    def _keep_aside(self, directory: Path, file: str) -> None:
+        aside = directory / DAMAGED / file.replace("/", "_")
+        aside.parent.mkdir(exist_ok=True)
+        path = directory / file
+        if path.exists():
+            path.rename(aside)

@@ -1,0 +1,137 @@
+"""Sealing: turning complete segments into Parquet, so that they are small and any tool can read them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from headwater.errors import Corrupt
+from headwater.log.catalog import Catalog, Durability
+from headwater.log.reader import PartitionReader
+from headwater.log.registry import Registry
+from headwater.log.sealed import checksum_of, sealed_schema, write_sealed
+from headwater.log.segments import Segment, select
+from headwater.log.storage import Storage, storage_error
+from headwater.log.tail import segment_file
+from headwater.log.topic import Topic
+
+
+@dataclass(frozen=True, slots=True)
+class SealedContent:
+    """A Parquet file that is on the disk, but that the catalog does not name yet."""
+
+    file: str
+    bytes: int
+    rows: int
+    checksum: int
+
+
+class Sealer:
+    """Writes sealed segments. Only one process at a time does: callers hold the upkeep lock."""
+
+    def __init__(
+        self, directory: Path, catalog: Catalog, registry: Registry, storage: Storage, durability: Durability
+    ) -> None:
+        self.directory, self._catalog, self._registry, self._storage = directory, catalog, registry, storage
+        self._durable = durability == "fsync"
+
+    def seal_closed(self) -> int:
+        """Seals every closed segment that can be read; how many. A damaged one stays, for `check` to find."""
+        topics = {topic.id: topic for topic in self._registry.topics()}
+        with self._catalog.read() as tx:
+            closed = select(tx, "state = 'closed' ORDER BY id")
+        count = 0
+        for segment in closed:
+            if segment.topic_id in topics:
+                try:
+                    count += self._seal(topics[segment.topic_id], segment)
+                except Corrupt:
+                    continue
+        return count
+
+    def write(self, topic: Topic, partition: int, base: int, segment: int, tables: Iterable[pa.Table]) -> SealedContent:
+        """Writes records to a new Parquet file, and returns when it is on the disk."""
+        file = segment_file(topic.name, partition, base, segment, "parquet")
+        path = self.directory / file
+        try:
+            rows = write_sealed(path, tables, topic.schema)
+            self._sync(path)
+            content = path.read_bytes()
+        except OSError as error:
+            self._storage.remove(path)
+            raise storage_error(error, path) from error
+        return SealedContent(file, len(content), rows, checksum_of(content))
+
+    def read(self, topic: Topic, segment: Segment, columns: Sequence[str] | None = None) -> Iterable[pa.Table]:
+        """The records of one segment."""
+        names = list(columns) if columns is not None else sealed_schema(topic.schema).names
+        with PartitionReader(self.directory, self._catalog, self._registry, topic, segment.partition, names) as reader:
+            offset = segment.base_offset
+            while offset < segment.end_offset:
+                batch = reader.read(offset, until_offset=segment.end_offset)
+                if batch is None:
+                    return
+                yield batch.records
+                offset = batch.next_offset
+
+    def discard(self, segments: Iterable[Segment]) -> None:
+        """Removes files that the catalog does not name any more."""
+        for segment in segments:
+            self._storage.remove(self.directory / segment.file)
+
+    def discard_file(self, file: str) -> None:
+        """Removes a file that the catalog was never told of."""
+        self._storage.remove(self.directory / file)
+
+    def _seal(self, topic: Topic, segment: Segment) -> int:
+        content = self.write(topic, segment.partition, segment.base_offset, segment.id, self.read(topic, segment))
+        with self._catalog.write() as tx:
+            changed = tx.execute(
+                "UPDATE segments SET state = 'sealed', file = ?, bytes = ?, checksum = ? "
+                "WHERE id = ? AND state = 'closed'",
+                (content.file, content.bytes, content.checksum, segment.id),
+            ).rowcount
+            tx.execute("DELETE FROM marks WHERE segment_id = ?", (segment.id,))
+        self._storage.remove(self.directory / (segment.file if changed else content.file))
+        return changed
+
+    def _sync(self, path: Path) -> None:
+        if self._durable:
+            fd = self._storage.open(path)
+            try:
+                self._storage.sync(fd, path)
+            finally:
+                self._storage.close(fd)
+            self._storage.sync_directory(path.parent)
+
+
+def replace_segments(
+    tx: sqlite3.Connection, old: Sequence[Segment], content: SealedContent, segment_id: int | None = None
+) -> int:
+    """Puts one sealed segment in the place of neighbours; how many of them were still there to replace."""
+    gone = 0
+    for segment in old:
+        gone += tx.execute("DELETE FROM segments WHERE id = ?", (segment.id,)).rowcount
+        tx.execute("DELETE FROM marks WHERE segment_id = ?", (segment.id,))
+    first, last = old[0], old[-1]
+    tx.execute(
+        "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'sealed', ?, ?, ?, ?, 0)",
+        (
+            segment_id, first.topic_id, first.partition, first.base_offset, last.end_offset, first.first_commit,
+            last.last_commit, first.first_at, last.last_at, content.file, content.bytes, content.rows,
+            content.checksum,
+        ),
+    )  # fmt: skip
+    return gone
+
+
+def reserve_segment(catalog: Catalog) -> int:
+    """A number for a segment that will be written before it is named; it is never given out again."""
+    with catalog.write() as tx:
+        tx.execute("UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'segments'")
+        number: int = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'segments'").fetchone()[0]
+    return number

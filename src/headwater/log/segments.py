@@ -1,0 +1,68 @@
+"""What the catalog knows of segments: which files hold which offsets of which partition."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, fields
+from typing import Literal
+
+SegmentState = Literal["active", "closed", "sealed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A run of a partition's offsets in one file.
+
+    active  frames, being written   --roll-->   closed  frames, complete   --seal-->   sealed  Parquet, checksummed
+
+    `bytes` is how much of the file is committed; `rows` is less than the run of offsets once it was compacted.
+    """
+
+    id: int
+    topic_id: int
+    partition: int
+    base_offset: int
+    end_offset: int
+    first_commit: int
+    last_commit: int
+    first_at: int
+    last_at: int
+    state: SegmentState
+    file: str
+    bytes: int
+    rows: int
+    checksum: int | None
+    marked: int
+
+
+COLUMNS = ", ".join(field.name for field in fields(Segment))
+
+
+def select(tx: sqlite3.Connection, condition: str, values: tuple[object, ...] = ()) -> list[Segment]:
+    """The segments for which an SQL condition holds (it may go on with ORDER BY and LIMIT)."""
+    return [Segment(*row) for row in tx.execute(f"SELECT {COLUMNS} FROM segments WHERE {condition}", values)]
+
+
+def segment_from(tx: sqlite3.Connection, topic_id: int, partition: int, offset: int) -> Segment | None:
+    """The segment that holds the offset, or the next one behind it."""
+    condition = "topic_id = ? AND partition = ? AND end_offset > ? ORDER BY end_offset LIMIT 1"
+    return next(iter(select(tx, condition, (topic_id, partition, offset))), None)
+
+
+def mark_before(tx: sqlite3.Connection, segment: Segment, column: str, value: int) -> tuple[int, int]:
+    """The last known place (offset, byte) of a segment at or before a value of `offset`, `commit_number` or `at`."""
+    # A commit or a time may begin before the mark that names it: only what is strictly less is surely before.
+    compare = "<=" if column == "offset" else "<"
+    row = tx.execute(
+        f"SELECT offset, byte FROM marks WHERE segment_id = ? AND {column} {compare} ? ORDER BY offset DESC LIMIT 1",
+        (segment.id, value),
+    ).fetchone()
+    return (row[0], row[1]) if row is not None else (segment.base_offset, 0)
+
+
+def partition_range(tx: sqlite3.Connection, topic_id: int, partition: int) -> tuple[int, int]:
+    """The first offset that is kept, and the end: one past the last."""
+    start, end = tx.execute(
+        "SELECT start_offset, end_offset FROM partitions WHERE topic_id = ? AND partition = ?", (topic_id, partition)
+    ).fetchone()
+    return start, end

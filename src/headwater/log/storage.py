@@ -1,0 +1,79 @@
+"""The file operations that the log needs, in one place, so that a test can make each of them fail."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from headwater.errors import DiskFull, ExternalError, Indeterminate, StorageFailed
+
+# What the operating system says when there is no room: the disk, the quota, the process's file size limit.
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class Storage:
+    """Real files. Every write names its position, so a write that is repeated changes nothing."""
+
+    def open(self, path: Path) -> int:
+        """Opens a file for reading and writing, and creates it if it is missing."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def write(self, fd: int, path: Path, position: int, parts: Sequence[bytes | memoryview]) -> None:
+        """Writes all parts one after the other from `position` on."""
+        wanted = sum(len(part) for part in parts)
+        done = os.pwritev(fd, parts, position)
+        if done < wanted:
+            # A short write is what a disk that fills up answers first; the rest says why.
+            rest = b"".join(parts)[done:]
+            while rest:
+                written = os.pwrite(fd, rest, position + done)
+                done, rest = done + written, rest[written:]
+
+    def sync(self, fd: int, path: Path) -> None:
+        """Returns when everything written to the file is on the disk."""
+        os.fdatasync(fd)
+
+    def close(self, fd: int) -> None:
+        """Closes a file."""
+        os.close(fd)
+
+    def sync_directory(self, path: Path) -> None:
+        """Returns when the names in the directory are on the disk."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def truncate(self, fd: int, path: Path, size: int) -> None:
+        """Cuts the file to its first `size` bytes."""
+        os.ftruncate(fd, size)
+
+    def remove(self, path: Path) -> None:
+        """Removes the file, if it is there."""
+        path.unlink(missing_ok=True)
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        """Ends the catalog's transaction: the moment at which everything in it becomes true."""
+        connection.execute("COMMIT")
+
+
+def storage_error(error: OSError, path: Path) -> ExternalError:
+    """What the caller should see when writing to `path` failed before the catalog's commit."""
+    if error.errno in NO_ROOM:
+        return DiskFull(str(path))
+    return StorageFailed(str(path), error.strerror or str(error))
+
+
+def catalog_error(error: sqlite3.Error, path: Path) -> ExternalError:
+    """What the caller should see when the catalog's transaction failed."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return DiskFull(str(path))
+    return Indeterminate(
+        f"The catalog {path} could not say whether the commit happened: {error}.",
+        hint="Look at the log's position or at your bookmark before you try again.",
+    )

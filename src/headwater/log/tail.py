@@ -1,0 +1,224 @@
+"""The active segments of all partitions: where new records are written, and when a new segment begins."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from headwater.errors import Corrupt
+from headwater.log.catalog import Durability
+from headwater.log.segment import encode_frame
+from headwater.log.storage import Storage, storage_error
+from headwater.log.topic import Topic
+
+FILES_OPEN_MAX = 256
+FRAME_ROWS_MAX = 65_536
+FRAME_BYTES_MAX = 8 << 20
+# A reader that starts somewhere in a segment looks at most at so many bytes before it finds its place.
+MARK_EVERY_BYTES = 256 << 10
+SYNC_THREADS = 8
+
+_TAIL = """
+SELECT p.end_offset, s.id, s.file, s.bytes, s.first_at, s.marked
+FROM partitions p LEFT JOIN segments s ON s.id = p.active_segment
+WHERE p.topic_id = ? AND p.partition = ?
+"""
+_NEW = """
+INSERT INTO segments (topic_id, partition, base_offset, end_offset, first_commit, last_commit, first_at, last_at,
+                      state, file, bytes, rows, marked)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'active', '', 0, 0, 0)
+"""
+
+
+@dataclass(slots=True)
+class _Tail:
+    """The end of one partition, inside one transaction of the catalog."""
+
+    segment: int
+    file: str
+    end_offset: int
+    bytes: int
+    marked: int
+
+
+class Tails:
+    """Writes frames behind the committed ends. All calls happen under the catalog's write lock.
+
+    `append` any number of times, then `sync`, then the catalog's commit makes it true. If anything fails before,
+    `abandon`: the bytes behind the ends do not exist, and the next append writes over them.
+    """
+
+    def __init__(self, directory: Path, storage: Storage, durability: Durability) -> None:
+        self._directory, self._storage = directory, storage
+        self._durable = durability == "fsync"
+        self._files: OrderedDict[str, int] = OrderedDict()
+        self._touched: dict[str, int] = {}
+        self._new_directories: set[Path] = set()
+        self._pool: ThreadPoolExecutor | None = None
+        self.on_roll: Callable[[], None] = lambda: None
+
+    def append(
+        self, tx: sqlite3.Connection, topic: Topic, partition: int, tables: Sequence[pa.Table], commit: int, at: int
+    ) -> tuple[int, int]:
+        """Writes the records to the partition's active segment; the first offset and the end."""
+        tail = self._tail(tx, topic, partition, commit, at)
+        first, parts, position = tail.end_offset, [], tail.bytes
+        marks: list[tuple[int, int, int, int, int]] = []
+        for batch in _batches(tables):
+            frame = encode_frame(
+                batch, schema_version=topic.schema_version, offset=tail.end_offset, commit=commit, at=at
+            )
+            if tail.bytes - tail.marked >= MARK_EVERY_BYTES:
+                marks.append((tail.segment, tail.end_offset, commit, at, tail.bytes))
+                tail.marked = tail.bytes
+            parts += frame
+            tail.bytes += sum(len(part) for part in frame)
+            tail.end_offset += batch.num_rows
+        self._write(tail.file, position, parts)
+        tx.execute(
+            "UPDATE segments SET end_offset = ?, last_commit = ?, last_at = ?, bytes = ?, rows = rows + ?, marked = ? "
+            "WHERE id = ?",
+            (tail.end_offset, commit, at, tail.bytes, tail.end_offset - first, tail.marked, tail.segment),
+        )
+        tx.execute(
+            "UPDATE partitions SET end_offset = ? WHERE topic_id = ? AND partition = ?",
+            (tail.end_offset, topic.id, partition),
+        )
+        tx.executemany("INSERT INTO marks VALUES (?, ?, ?, ?, ?)", marks)
+        return first, tail.end_offset
+
+    def sync(self) -> None:
+        """Returns when everything appended since the last call is on the disk, names of new files included."""
+        files = [(self._files[file], self._directory / file) for file in self._touched]
+        directories, self._new_directories = self._new_directories, set()
+        self._touched = {}
+        if not self._durable:
+            return
+        if len(files) == 1:
+            self._sync(*files[0])
+        elif files:
+            self._pool = self._pool or ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="headwater-sync")
+            list(self._pool.map(lambda file: self._sync(*file), files))
+        for directory in sorted(directories):
+            self._storage.sync_directory(directory)
+
+    def abandon(self) -> None:
+        """Gives the room of an unfinished append back."""
+        touched, self._touched = self._touched, {}
+        self._new_directories = set()
+        for file, committed in touched.items():
+            # The bytes do not exist either way: a disk that does not even truncate must not hide the first error.
+            with suppress(OSError):
+                self._storage.truncate(self._files[file], self._directory / file, committed)
+            if committed == 0:
+                # The segment was never named; its number, and so its file name, may be given out again.
+                self.forget(file)
+
+    def forget(self, file: str) -> None:
+        """Closes a file that nothing is written to any more."""
+        if file in self._files:
+            self._storage.close(self._files.pop(file))
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+        for file in list(self._files):
+            self.forget(file)
+
+    def _tail(self, tx: sqlite3.Connection, topic: Topic, partition: int, commit: int, at: int) -> _Tail:
+        end, segment, file, size, first_at, marked = tx.execute(_TAIL, (topic.id, partition)).fetchone()
+        if segment is not None:
+            age_max = topic.settings.segment_age_max.total_seconds() * 1e6
+            if size < topic.roll_bytes and at - first_at < age_max:
+                return _Tail(segment, file, end, size, marked)
+            tx.execute("UPDATE segments SET state = 'closed' WHERE id = ?", (segment,))
+            self.forget(file)
+            self.on_roll()
+        return self._begin(tx, topic, partition, end, commit, at)
+
+    def _begin(self, tx: sqlite3.Connection, topic: Topic, partition: int, end: int, commit: int, at: int) -> _Tail:
+        values = (topic.id, partition, end, end, commit, commit, at, at)
+        segment = tx.execute(_NEW, values).lastrowid
+        assert segment is not None
+        file = segment_file(topic.name, partition, end, segment, "log")
+        tx.execute("UPDATE segments SET file = ? WHERE id = ?", (file, segment))
+        tx.execute(
+            "UPDATE partitions SET active_segment = ? WHERE topic_id = ? AND partition = ?",
+            (segment, topic.id, partition),
+        )
+        self._make_directory((self._directory / file).parent)
+        return _Tail(segment, file, end, 0, 0)
+
+    def _make_directory(self, directory: Path) -> None:
+        parents = [directory]
+        while not parents[-1].exists():
+            parents.append(parents[-1].parent)
+        directory.mkdir(parents=True, exist_ok=True)
+        self._new_directories.update(parents)
+
+    def _write(self, file: str, position: int, parts: Sequence[bytes | memoryview]) -> None:
+        path = self._directory / file
+        try:
+            fd = self._open(file)
+            size = os.fstat(fd).st_size
+            if size < position:
+                raise Corrupt(file, 0, 0, f"the file has {size} bytes of {position} committed ones")
+            self._touched.setdefault(file, position)
+            if size > position:
+                self._storage.truncate(fd, path, position)
+            self._storage.write(fd, path, position, parts)
+        except OSError as error:
+            raise storage_error(error, path) from error
+
+    def _open(self, file: str) -> int:
+        if file not in self._files:
+            while len(self._files) >= FILES_OPEN_MAX:
+                idle = next((name for name in self._files if name not in self._touched), None)
+                if idle is None:
+                    break
+                self.forget(idle)
+            self._files[file] = self._storage.open(self._directory / file)
+        self._files.move_to_end(file)
+        return self._files[file]
+
+    def _sync(self, fd: int, path: Path) -> None:
+        try:
+            self._storage.sync(fd, path)
+        except OSError as error:
+            raise storage_error(error, path) from error
+
+
+def segment_file(topic: str, partition: int, base_offset: int, segment: int, ending: str) -> str:
+    """Where a segment lies below the log's directory. The segment's number makes the name unique for ever."""
+    return f"topics/{topic}/{partition}/{base_offset:020d}-{segment}.{ending}"
+
+
+def _batches(tables: Sequence[pa.Table]) -> list[pa.RecordBatch]:
+    """The tables' records in as few batches as frames may be large."""
+    if len(tables) > 1:
+        tables = _joined(tables)
+    batches: list[pa.RecordBatch] = []
+    for table in tables:
+        rows = max(1, min(FRAME_ROWS_MAX, int(FRAME_BYTES_MAX * table.num_rows / max(1, table.nbytes))))
+        whole = table.combine_chunks() if table.num_rows <= rows else table
+        batches += [batch for batch in whole.to_batches(max_chunksize=rows) if batch.num_rows]
+    return batches
+
+
+def _joined(tables: Sequence[pa.Table]) -> list[pa.Table]:
+    """Neighbours with the same columns as one table."""
+    joined: list[list[pa.Table]] = []
+    for table in tables:
+        if joined and joined[-1][0].schema.equals(table.schema):
+            joined[-1].append(table)
+        else:
+            joined.append([table])
+    return [pa.concat_tables(run) for run in joined]

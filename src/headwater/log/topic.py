@@ -1,0 +1,174 @@
+"""A topic: its name, its schema with its history, and its settings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+
+from headwater.errors import SchemaError, UsageError
+from headwater.log.names import check_name
+from headwater.model.ddl import check_schema, format_ddl, parse_ddl
+from headwater.model.record import SYSTEM_COLUMNS
+
+Cleanup = Literal["delete", "compact", "none"]
+PARTITIONS_MAX = 4096
+# 64 MiB seals in about half a second and is what Parquet readers like; see docs/benchmarks.md.
+SEGMENT_BYTES_DEFAULT = 64 << 20
+# A cap on bytes is kept with segments of at most this part of it, so that it holds nearly what it may.
+RING_SEGMENTS_MIN = 8
+
+DEAD_LETTER_SCHEMA = parse_ddl(
+    "topic string NOT NULL, reason string NOT NULL, field string, expected string, got string, original binary NOT NULL"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """What may change over a topic's life, besides its schema. Durations are in the microseconds' precision.
+
+    `cleanup` says what happens to old records: `delete` removes whole segments by age and bytes, `compact` keeps the
+    newest record per key for ever, `none` keeps everything whatever the log's own limit says.
+    """
+
+    retention_age: timedelta | None = None
+    retention_bytes: int | None = None
+    cleanup: Cleanup = "delete"
+    dead_letter: str | None = None
+    segment_bytes_max: int = SEGMENT_BYTES_DEFAULT
+    segment_age_max: timedelta = timedelta(days=1)
+    tombstone_grace: timedelta = timedelta(days=1)
+
+    def check(self, *, key: tuple[str, ...]) -> TopicSettings:
+        """The settings themselves. Raises `UsageError` for a combination that has no meaning."""
+        if self.cleanup not in get_args(Cleanup):
+            raise UsageError(f"{self.cleanup!r} is not a way to clean up.", hint="Use 'delete', 'compact' or 'none'.")
+        if self.cleanup == "compact" and not key:
+            raise UsageError("A topic without a key can not be compacted.", hint="Give it key columns: key='id'.")
+        if self.cleanup != "delete" and (self.retention_age is not None or self.retention_bytes is not None):
+            raise UsageError(
+                f"Retention has no effect with cleanup={self.cleanup!r}.", hint="Use cleanup='delete' for retention."
+            )
+        for name in ("retention_bytes", "segment_bytes_max"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise UsageError(f"{name} must be more than 0, not {value}.")
+        for name in ("retention_age", "segment_age_max", "tombstone_grace"):
+            value = getattr(self, name)
+            if value is not None and value < timedelta(0):
+                raise UsageError(f"{name} must not be negative, not {value}.")
+        return self
+
+    def to_json(self) -> str:
+        """One line for the catalog; durations as seconds."""
+        values = {k: v.total_seconds() if isinstance(v, timedelta) else v for k, v in asdict(self).items()}
+        return json.dumps(values)
+
+    @classmethod
+    def from_json(cls, text: str) -> TopicSettings:
+        values: dict[str, Any] = json.loads(text)
+        for name in ("retention_age", "segment_age_max", "tombstone_grace"):
+            if values[name] is not None:
+                values[name] = timedelta(seconds=values[name])
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the catalog has it. `schemas` holds every version, the current one last."""
+
+    id: int
+    name: str
+    schemas: tuple[pa.Schema, ...]
+    key: tuple[str, ...]
+    partitions: int
+    event_time: str | None
+    settings: TopicSettings
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.schemas[-1]
+
+    @property
+    def schema_version(self) -> int:
+        return len(self.schemas) - 1
+
+    @property
+    def roll_bytes(self) -> int:
+        """At how many bytes a new segment begins: retention deletes whole segments, so a small cap needs small ones."""
+        if self.settings.retention_bytes is None:
+            return self.settings.segment_bytes_max
+        share = self.settings.retention_bytes // (RING_SEGMENTS_MIN * self.partitions)
+        return max(1, min(self.settings.segment_bytes_max, share))
+
+    def same_as(self, other: Topic) -> bool:
+        """Whether both are defined alike, whatever their ids and their history."""
+        return replace(self, id=0, schemas=self.schemas[-1:]) == replace(other, id=0, schemas=other.schemas[-1:])
+
+    def describe(self) -> dict[str, object]:
+        """For people and for `--json`."""
+        settings = json.loads(self.settings.to_json())
+        return {
+            "topic": self.name,
+            "schema": format_ddl(self.schema),
+            "schema_version": self.schema_version,
+            "key": list(self.key),
+            "partitions": self.partitions,
+            "event_time": self.event_time,
+            **settings,
+        }
+
+
+def define_topic(
+    name: str,
+    schema: str | pa.Schema,
+    *,
+    key: str | tuple[str, ...] | list[str] | None,
+    partitions: int,
+    event_time: str | None,
+    settings: TopicSettings,
+) -> Topic:
+    """A topic that does not exist yet, checked. Raises `UsageError` with what is wrong."""
+    check_name("topic", name)
+    if settings.dead_letter is not None:
+        check_name("topic", settings.dead_letter)
+        if settings.dead_letter == name:
+            raise UsageError("A topic can not be its own dead-letter topic.")
+    if not 1 <= partitions <= PARTITIONS_MAX:
+        raise UsageError(f"A topic has 1 to {PARTITIONS_MAX} partitions, not {partitions}.")
+    columns = parse_schema(schema)
+    keys = (key,) if isinstance(key, str) else tuple(key or ())
+    for column in keys:
+        if pa.types.is_nested(_field(columns, column, "key").type):
+            raise SchemaError(f"Key column {column!r} is nested.", column=column, hint="Use a column of a plain type.")
+    if len(set(keys)) < len(keys):
+        raise SchemaError("A key column is named twice.", column=keys[0])
+    if event_time is not None and not pa.types.is_timestamp(_field(columns, event_time, "event time").type):
+        raise SchemaError(f"Event time column {event_time!r} is not a timestamp.", column=event_time)
+    return Topic(0, name, (columns,), keys, partitions, event_time, settings.check(key=keys))
+
+
+def parse_schema(schema: str | pa.Schema) -> pa.Schema:
+    """A schema given as DDL or Arrow, in its canonical form. Raises `SchemaError`."""
+    columns = parse_ddl(schema) if isinstance(schema, str) else check_schema(schema)
+    for name in columns.names:
+        if name.lower() in SYSTEM_COLUMNS:
+            raise SchemaError(
+                f"Column {name!r} has a name that the log uses itself.",
+                column=name,
+                hint=f"Rename it. The log's own are {', '.join(SYSTEM_COLUMNS)}.",
+            )
+    return columns
+
+
+def _field(columns: pa.Schema, name: str, role: str) -> pa.Field:
+    if name not in columns.names:
+        raise SchemaError(
+            f"The {role} column {name!r} is not in the schema.",
+            column=name,
+            hint=f"The columns are {', '.join(columns.names)}.",
+        )
+    return columns.field(name)

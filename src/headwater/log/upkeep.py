@@ -1,0 +1,129 @@
+"""Upkeep: what keeps a log small and fast, done by whichever process has time: seal, retain, compact, sweep."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.errors import HeadwaterError
+from headwater.log.catalog import Catalog
+from headwater.log.clock import Clock
+from headwater.log.compaction import compact_partition
+from headwater.log.lock import FileLock
+from headwater.log.registry import Registry
+from headwater.log.retention import retain
+from headwater.log.sealing import Sealer
+from headwater.log.storage import Storage
+from headwater.log.topic import Topic
+
+EVERY_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepReport:
+    """What one round did."""
+
+    sealed: int = 0
+    deleted_segments: int = 0
+    deleted_records: int = 0
+    compacted_records: int = 0
+    swept_files: int = 0
+
+
+class Upkeep:
+    """One round at a time over all processes; a round can be killed at any moment and leaves only files to sweep."""
+
+    def __init__(
+        self, directory: Path, catalog: Catalog, registry: Registry, storage: Storage, clock: Clock, sealer: Sealer
+    ) -> None:
+        self._directory, self._catalog, self._registry = directory, catalog, registry
+        self._storage, self._clock, self._sealer = storage, clock, sealer
+        self._lock = FileLock(directory / "upkeep.lock")
+        self._stopping = False
+        self._nudged = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def round(self, *, seconds_max: float = 60.0, full: bool = False) -> UpkeepReport:
+        """One round now. `full` compacts whatever can be, not only where it pays. Raises `LogBusy`."""
+        with self._lock.hold(seconds_max):
+            return self._round(full=full)
+
+    def seal(self) -> int:
+        """Seals every complete segment now; how many."""
+        with self._lock.hold(60.0):
+            return self._sealer.seal_closed()
+
+    def compact(self, topic: Topic) -> int:
+        """Compacts one topic now; how many records it removed."""
+        with self._lock.hold(60.0):
+            self._sealer.seal_closed()
+            return self._compact(topic, full=True)
+
+    def start(self) -> None:
+        """A thread that does a round now and then, if no other process does."""
+        self._thread = threading.Thread(target=self._run, name="headwater-upkeep", daemon=True)
+        self._thread.start()
+
+    def nudge(self) -> None:
+        """There is something to do now."""
+        self._nudged.set()
+
+    def close(self) -> None:
+        self._stopping = True
+        self._nudged.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._lock.close()
+
+    def _run(self) -> None:
+        while True:
+            self._nudged.wait(EVERY_SECONDS)
+            self._nudged.clear()
+            if self._stopping:
+                return
+            # Damage and a full disk show themselves where somebody reads and appends; upkeep tries again later.
+            with suppress(HeadwaterError, OSError), self._lock.try_hold() as held:
+                if held:
+                    self._round(full=False)
+
+    def _round(self, *, full: bool) -> UpkeepReport:
+        sealed = self._sealer.seal_closed()
+        segments, records = retain(self._catalog, self._registry.topics(), self._storage, self._directory, self._clock)
+        compacted = sum(
+            self._compact(topic, full=full) for topic in self._registry.topics() if topic.settings.cleanup == "compact"
+        )
+        return UpkeepReport(sealed, segments, records, compacted, self._sweep())
+
+    def _compact(self, topic: Topic, *, full: bool) -> int:
+        return sum(
+            compact_partition(self._catalog, self._sealer, topic, partition, self._clock.now(), full=full)
+            for partition in range(topic.partitions)
+        )
+
+    def _sweep(self) -> int:
+        """Removes files that the catalog does not name: what a crash or a replacement left behind."""
+        present = self.files() - self._named()
+        if not present:
+            return 0
+        # Under the write lock no append is between creating its file and naming it.
+        with self._catalog.write() as tx:
+            unnamed = present - _named(tx)
+            for file in sorted(unnamed):
+                self._storage.remove(self._directory / file)
+        return len(unnamed)
+
+    def files(self) -> set[str]:
+        """All segment files there are, named by the catalog or not."""
+        root = self._directory / "topics"
+        return {path.relative_to(self._directory).as_posix() for path in root.glob("*/*/*") if path.is_file()}
+
+    def _named(self) -> set[str]:
+        with self._catalog.read() as tx:
+            return _named(tx)
+
+
+def _named(tx: sqlite3.Connection) -> set[str]:
+    return {row[0] for row in tx.execute("SELECT file FROM segments")}

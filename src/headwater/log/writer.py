@@ -1,0 +1,192 @@
+"""The writer: turns the requests of all threads of a process into commits, many of them with one fsync."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headwater.errors import Fenced, OutOfSequence, UnknownTopic
+from headwater.log.catalog import Catalog
+from headwater.log.clock import Clock
+from headwater.log.commit import Anything, Committed, Conflict, Outcome, Request
+from headwater.log.tail import Tails
+from headwater.log.topic import Topic
+from headwater.log.wake import Wake
+from headwater.model.position import Position
+from headwater.model.types import CommitNumber
+
+# What one fsync may cover: enough to share its cost, little enough that nobody waits long for others' bytes.
+GROUP_BYTES_MAX = 32 << 20
+
+
+@dataclass(slots=True)
+class _Group:
+    """The commits of one transaction of the catalog, as they are put together."""
+
+    tx: sqlite3.Connection
+    number: int
+    at: int
+    pieces: dict[tuple[int, int, int], tuple[Topic, list[pa.Table]]] = field(default_factory=dict)
+    sharing: list[Request] = field(default_factory=list)
+
+
+class Writer:
+    """Whichever thread comes first commits for all that wait: no thread of its own, no delay when alone."""
+
+    def __init__(self, catalog: Catalog, tails: Tails, wake: Wake, clock: Clock) -> None:
+        self._catalog, self._tails, self._wake, self._clock = catalog, tails, wake, clock
+        self._waiting: deque[Request] = deque()
+        self._leader = threading.Lock()
+
+    def commit(self, request: Request) -> Committed | Conflict:
+        """Returns when the request is durable, or is known not to have happened. Raises what stopped it."""
+        self._waiting.append(request)
+        with self._leader:
+            while request.outcome is None and request.error is None:
+                self._commit_group(self._next_group())
+        return request.settle()
+
+    def _next_group(self) -> list[Request]:
+        group: list[Request] = []
+        size = 0
+        while self._waiting and (not group or size < GROUP_BYTES_MAX):
+            group.append(self._waiting.popleft())
+            size += group[-1].nbytes
+        return group
+
+    def _commit_group(self, requests: list[Request]) -> None:
+        outcomes: list[tuple[Request, Outcome]] = []
+        try:
+            with self._catalog.write() as tx:
+                try:
+                    outcomes = self._write(tx, requests)
+                    self._tails.sync()
+                except BaseException:
+                    self._tails.abandon()
+                    raise
+        except BaseException as error:
+            for request in requests:
+                request.error = error
+            if not isinstance(error, Exception):
+                raise
+            return
+        for request, outcome in outcomes:
+            request.outcome = outcome
+        self._wake.touch()
+
+    def _write(self, tx: sqlite3.Connection, requests: list[Request]) -> list[tuple[Request, Outcome]]:
+        number, last_at = tx.execute("SELECT commit_number, committed_at FROM log").fetchone()
+        group = _Group(tx, number, max(self._clock.now(), last_at))
+        outcomes: list[tuple[Request, Outcome]] = []
+        for request in requests:
+            refusal = _refusal(tx, request)
+            if refusal is not None:
+                outcomes.append((request, refusal))
+            elif not (request.pieces or request.bookmarks or request.offsets or request.sequence):
+                outcomes.append((request, Committed(Position(CommitNumber(group.number)))))
+            else:
+                if group.sharing and not (request.mergeable and group.sharing[-1].mergeable):
+                    outcomes += self._flush(group)
+                if not group.sharing:
+                    group.number += 1
+                group.sharing.append(request)
+                self._note(group, request)
+        outcomes += self._flush(group)
+        if group.number > number:
+            tx.execute("UPDATE log SET commit_number = ?, committed_at = ?", (group.number, group.at))
+        return outcomes
+
+    def _note(self, group: _Group, request: Request) -> None:
+        """Takes the request into the commit that is being put together."""
+        for piece in request.pieces:
+            key = (piece.topic.id, piece.partition, piece.topic.schema_version)
+            group.pieces.setdefault(key, (piece.topic, []))[1].append(piece.records)
+        for move in request.bookmarks:
+            group.tx.execute(
+                "INSERT INTO bookmarks VALUES (?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET value = excluded.value, commit_number = excluded.commit_number",
+                (move.name, move.value, group.number),
+            )
+        for offset in request.offsets:
+            group.tx.execute(
+                "UPDATE claims SET offset = ?, moved_at = ? WHERE group_name = ? AND topic_id = ? AND partition = ?",
+                (offset.offset, group.at, offset.group, offset.topic.id, offset.partition),
+            )
+        if request.sequence is not None:
+            group.tx.execute(
+                "UPDATE producers SET sequence = ?, commit_number = ? WHERE name = ?",
+                (request.sequence.number, group.number, request.sequence.producer),
+            )
+
+    def _flush(self, group: _Group) -> list[tuple[Request, Outcome]]:
+        """Writes the records of the commit that is being put together."""
+        offsets: dict[tuple[str, int], tuple[int, int]] = {}
+        for (_, partition, _), (topic, tables) in group.pieces.items():
+            first, end = self._tails.append(group.tx, topic, partition, tables, group.number, group.at)
+            earlier = offsets.get((topic.name, partition))
+            offsets[topic.name, partition] = (earlier[0] if earlier else first, end)
+        committed = Committed(Position(CommitNumber(group.number)), offsets)
+        outcomes: list[tuple[Request, Outcome]] = [(request, committed) for request in group.sharing]
+        group.pieces, group.sharing = {}, []
+        return outcomes
+
+
+def _refusal(tx: sqlite3.Connection, request: Request) -> Outcome | None:
+    """Why the request can not be committed now, or that it was before; None if it can."""
+    for piece in request.pieces:
+        if tx.execute("SELECT 1 FROM topics WHERE id = ?", (piece.topic.id,)).fetchone() is None:
+            return UnknownTopic(piece.topic.name)
+    for check in (_repeated, _fenced, _conflicting):
+        refusal = check(tx, request)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def _repeated(tx: sqlite3.Connection, request: Request) -> Outcome | None:
+    if request.sequence is None:
+        return None
+    wanted = request.sequence
+    row = tx.execute(
+        "SELECT epoch, sequence, commit_number FROM producers WHERE name = ?", (wanted.producer,)
+    ).fetchone()
+    epoch, last, commit = row if row is not None else (0, 0, 0)
+    if epoch != wanted.epoch:
+        return Fenced("producer", wanted.producer, wanted.epoch, epoch)
+    if wanted.number <= last:
+        return Committed(Position(CommitNumber(commit)), duplicate=True)
+    if wanted.number > last + 1:
+        return OutOfSequence(wanted.producer, wanted.number, last + 1)
+    return None
+
+
+def _fenced(tx: sqlite3.Connection, request: Request) -> Outcome | None:
+    for move in request.offsets:
+        row = tx.execute(
+            "SELECT member, epoch FROM claims WHERE group_name = ? AND topic_id = ? AND partition = ?",
+            (move.group, move.topic.id, move.partition),
+        ).fetchone()
+        if row != (move.member, move.epoch):
+            name = f"{move.group}/{move.topic.name}/{move.partition}"
+            return Fenced("partition", name, move.epoch, row[1] if row else 0)
+    return None
+
+
+def _conflicting(tx: sqlite3.Connection, request: Request) -> Outcome | None:
+    for move in request.bookmarks:
+        if isinstance(move.expected, Anything):
+            continue
+        row = tx.execute("SELECT value FROM bookmarks WHERE name = ?", (move.name,)).fetchone()
+        actual = row[0] if row is not None else None
+        if actual != move.expected:
+            return Conflict(move.name, _value(move.expected), _value(actual))
+    return None
+
+
+def _value(text: str | None) -> object:
+    return None if text is None else json.loads(text)

@@ -1,0 +1,148 @@
+"""Which changes of a topic's schema keep every record readable, and how older records are brought to the newer one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+from headwater.errors import SchemaError
+from headwater.model.ddl import format_type
+
+# Decimal digits that hold every value of the type.
+_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
+_WIDER: dict[pa.DataType, tuple[pa.DataType, ...]] = {
+    pa.int8(): (pa.int16(), pa.int32(), pa.int64(), pa.float64()),
+    pa.int16(): (pa.int32(), pa.int64(), pa.float64()),
+    pa.int32(): (pa.int64(), pa.float64()),
+    pa.float32(): (pa.float64(),),
+    pa.date32(): (pa.timestamp("us"),),
+}
+
+
+def check_evolution(old: pa.Schema, new: pa.Schema) -> None:
+    """Returns if every record written with `old` can be read with `new`, and raises SchemaError if not.
+
+    Allowed, also inside structs, array elements and map values: a nullable column more, a wider type, NOT NULL taken
+    away, another order. Not allowed: a column less or renamed, another or narrower type, NOT NULL added. Both schemas
+    are canonical; comments do not count.
+    """
+    _check_fields(old, new, "")
+
+
+def is_wider(old: pa.DataType, new: pa.DataType) -> bool:
+    """Whether every value of the plain type `old` has an equal one in `new`; a type is not wider than itself."""
+    if new in _WIDER.get(old, ()):
+        return True
+    if not pat.is_decimal128(new):
+        return False
+    if pat.is_decimal128(old):
+        digits, scale = old.precision - old.scale, old.scale
+        return old != new and bool(new.scale >= scale and new.precision - new.scale >= digits)
+    return old in _DIGITS and bool(new.precision - new.scale >= _DIGITS[old])
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table, written with an older schema, as one of `schema`: same values, new columns null.
+
+    No column whose type is the same is copied, and a table that has the schema already is returned itself. Never fails
+    after `check_evolution`; raises SchemaError for a table whose schema does not evolve to this one.
+    """
+    if table.schema.equals(schema, check_metadata=True):
+        return table
+    extra = [name for name in table.schema.names if schema.get_field_index(name) < 0]
+    if extra:
+        raise _dropped(extra[0], schema)
+    columns = [_conform_column(table, field) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _conform_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    at = table.schema.get_field_index(field.name)
+    if at < 0:
+        if not field.nullable:
+            raise _added_not_null(field.name)
+        return pa.chunked_array([pa.nulls(len(table), field.type)])
+    if table.schema.field(at).type == field.type:
+        return table.column(at)
+    _check_type(table.schema.field(at).type, field.type, field.name)
+    return table.column(at).cast(field.type)
+
+
+def _check_fields(old: Iterable[pa.Field], new: Iterable[pa.Field], parent: str) -> None:
+    before = {field.name: field for field in old}
+    after = {field.name: field for field in new}
+    for name in before:
+        if name not in after:
+            raise _dropped(parent + name, after)
+    for name, field in after.items():
+        if name in before:
+            _check_field(before[name], field, parent + name)
+        elif not field.nullable:
+            raise _added_not_null(parent + name)
+
+
+def _check_field(old: pa.Field, new: pa.Field, path: str) -> None:
+    if old.nullable and not new.nullable:
+        raise SchemaError(
+            f"Column {path!r} can not become NOT NULL: records that are there may have a null in it.",
+            column=path,
+            hint="Leave it nullable, or copy the records that have a value to a new topic.",
+        )
+    _check_type(old.type, new.type, path)
+
+
+def _check_type(old: pa.DataType, new: pa.DataType, path: str) -> None:
+    if old == new or is_wider(old, new):
+        return
+    if pat.is_struct(old) and pat.is_struct(new):
+        _check_fields(old, new, path + ".")
+    elif pat.is_list(old) and pat.is_list(new):
+        _check_type(old.value_type, new.value_type, path + ".element")
+    elif pat.is_map(old) and pat.is_map(new) and old.key_type == new.key_type:
+        _check_type(old.item_type, new.item_type, path + ".value")
+    else:
+        raise _not_wider(old, new, path)
+
+
+def _dropped(path: str, after: Iterable[object]) -> SchemaError:
+    name = path.rpartition(".")[2]
+    same = [other for other in map(_name_of, after) if other.lower() == name.lower()]
+    renamed = f" ({same[0]!r} is another column: names have case here)" if same else ""
+    return SchemaError(
+        f"Column {path!r} can not be dropped or renamed{renamed}: records that are there have it.",
+        column=path,
+        hint="Keep the column (new records may leave it null), or copy the topic to a new one.",
+    )
+
+
+def _name_of(column: object) -> str:
+    return column.name if isinstance(column, pa.Field) else str(column)
+
+
+def _added_not_null(path: str) -> SchemaError:
+    return SchemaError(
+        f"Column {path!r} can not be added as NOT NULL: records that are there have no value for it.",
+        column=path,
+        hint="Add it as a nullable column.",
+    )
+
+
+def _not_wider(old: pa.DataType, new: pa.DataType, path: str) -> SchemaError:
+    return SchemaError(
+        f"Column {path!r} can not change from {format_type(old)} to {format_type(new)}: "
+        "some values would change or not fit.",
+        column=path,
+        hint=f"{_widening_hint(old)} Or add a new column.",
+    )
+
+
+def _widening_hint(old: pa.DataType) -> str:
+    names = [format_type(wider) for wider in _WIDER.get(old, ())]
+    if old in _DIGITS:
+        names.append(f"decimal(p,s) with p - s >= {_DIGITS[old]}")
+    if pat.is_decimal128(old):
+        names.append(f"decimal(p,s) with s >= {old.scale} and p - s >= {old.precision - old.scale}")
+    fate = f"can become {' or '.join(names)}" if names else "keeps its type"
+    return f"A {format_type(old)} {fate}."

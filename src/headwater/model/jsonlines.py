@@ -1,0 +1,86 @@
+"""Records written as JSON, one object per line."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from headwater.model.coercion import Misfit, describe
+
+Decoded: TypeAlias = tuple[Sequence[Mapping[str, object]], dict[int, Misfit]]
+
+
+def split(data: bytes) -> list[bytes]:
+    """The lines that are not blank."""
+    return [line for line in data.split(b"\n") if line and not line.isspace()]
+
+
+def decode(lines: Sequence[bytes], *, exact: bool) -> Decoded:
+    """The object of each line, and by line number those that are none, which are empty objects in the result.
+
+    If `exact`, a number with a point or an exponent is a Decimal, otherwise a float.
+    """
+    decoder = json.JSONDecoder(parse_float=Decimal if exact else None, parse_constant=_refuse_constant)
+    return _decode_all(lines, decoder) or _decode_each(lines, decoder)
+
+
+def needs_digits(schema: pa.Schema) -> bool:
+    """Whether numbers must be read exactly: for decimals, and for nested floats, where `has_infinity` does not look."""
+    return any(_needs_digits(field.type) for field in schema)
+
+
+def has_infinity(table: pa.Table) -> bool:
+    """Whether a float column holds an infinity."""
+    floats = (column for column in table.columns if pat.is_floating(column.type))
+    return any(pc.any(pc.is_inf(column)).as_py() for column in floats)
+
+
+def _decode_all(lines: Sequence[bytes], decoder: json.JSONDecoder) -> Decoded | None:
+    """All lines as one JSON array, which is twice as fast as one by one; None if a line is not exactly one object.
+
+    Between two lines stands a number that nobody can know. If every second element is that number, then no line has
+    opened what another one closes, and none has more than one value.
+    """
+    if not lines:
+        return [], {}
+    separator = secrets.randbits(62)
+    text = b"[" + (b",%d," % separator).join(lines) + b"]"
+    try:
+        values = decoder.decode(text.decode())
+    except (ValueError, RecursionError):
+        return None
+    rows = values[::2]
+    whole = len(values) == 2 * len(lines) - 1 and values[1::2].count(separator) == len(lines) - 1
+    return (rows, {}) if whole and set(map(type, rows)) == {dict} else None
+
+
+def _decode_each(lines: Sequence[bytes], decoder: json.JSONDecoder) -> Decoded:
+    rows: list[Mapping[str, object]] = []
+    misfits: dict[int, Misfit] = {}
+    for at, line in enumerate(lines):
+        try:
+            row = decoder.decode(line.decode())
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            misfits[at] = Misfit("a JSON object", describe(line))
+        rows.append(row if isinstance(row, dict) else {})
+    return rows, misfits
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _needs_digits(arrow: pa.DataType) -> bool:
+    if pat.is_nested(arrow):
+        children = (arrow.field(at).type for at in range(arrow.num_fields))
+        return any(bool(pat.is_floating(child)) or _needs_digits(child) for child in children)
+    return bool(pat.is_decimal(arrow))

@@ -1,0 +1,1 @@
+"""The tests; what each folder holds is said in CONTRIBUTING.md."""

@@ -1,0 +1,11 @@
+"""Hypothesis profiles: `dev` looks for new failures, `ci` is quick and gives the same answer each time."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "dev", deadline=None, print_blob=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, max_examples=50, database=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))

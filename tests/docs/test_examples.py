@@ -1,0 +1,39 @@
+"""Every example in README.md and docs/ runs, but for those that say why not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.docs.examples import examples, run
+
+ROOT = Path(__file__).parents[2]
+PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if page.exists()]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    namespace = ModuleType("example")
+    monkeypatch.setitem(sys.modules, "example", namespace)
+    monkeypatch.chdir(tmp_path)
+    for example in examples(name(page), page.read_text()):
+        if example.not_run is None:
+            run(example, namespace, tmp_path)
+
+
+def test_list_the_examples_that_are_not_run() -> None:
+    left_out = [
+        f"{example.place} ({example.not_run})"
+        for page in PAGES
+        for example in examples(name(page), page.read_text())
+        if example.not_run is not None
+    ]
+    if left_out:
+        pytest.skip("not run: " + "; ".join(left_out))

@@ -1,0 +1,160 @@
+"""The style that no other tool checks: lengths, names, opening sentences, imports, and what no file may hold."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+
+MODULE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+MEANINGLESS = {"util", "utils", "common", "helper", "helpers", "base", "manager"}
+LEFT_OVER = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
+MACHINE_PATH = re.compile(r"(?<![\w.~:])/(?:home|root|work|Users)/\w")
+
+# (module, imported name): why it is imported only when it is used.
+LATE_IMPORTS: dict[tuple[str, str], str] = {}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def long_functions(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, Function):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > FUNCTION_LINES_MAX:
+                yield f"{node.name} has {lines} lines"
+
+
+def opens_with_a_sentence(tree: ast.Module) -> bool:
+    """Whether the first paragraph of the docstring is a sentence; a file with nothing in it needs none."""
+    if not tree.body:
+        return True
+    first = (ast.get_docstring(tree) or "").split("\n\n")[0]
+    return re.fullmatch(r"[A-Z`\"'].*\s.*[.:?]", first, re.DOTALL) is not None
+
+
+def late_imports(tree: ast.Module) -> Iterator[str]:
+    for function in (node for node in ast.walk(tree) if isinstance(node, Function)):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield node.module or "."
+
+
+def is_meaningless(path: Path) -> bool:
+    return any(Path(part).stem.strip("_") in MEANINGLESS for part in path.parts)
+
+
+def source_files() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def source_trees() -> Iterator[tuple[str, ast.Module]]:
+    for path in source_files():
+        yield str(path.relative_to(SOURCE)), ast.parse(path.read_text(), path)
+
+
+def tracked_files() -> list[Path]:
+    """Every file that git holds or would hold, relative to the root."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return [Path(name) for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+def lines_with(pattern: re.Pattern[str]) -> list[str]:
+    """Where the pattern occurs, but for this file, which has to name what it looks for."""
+    return [
+        f"{path}:{number}: {line.strip()}"
+        for path in tracked_files()
+        if ROOT / path != Path(__file__)
+        for number, line in enumerate((ROOT / path).read_text(errors="replace").splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+def test_modules_are_short() -> None:
+    lengths = {str(path.relative_to(SOURCE)): len(path.read_text().splitlines()) for path in source_files()}
+    assert lengths
+    assert {name: lines for name, lines in lengths.items() if lines > MODULE_LINES_MAX} == {}
+
+
+def test_functions_are_short() -> None:
+    assert [f"{name}: {found}" for name, tree in source_trees() for found in long_functions(tree)] == []
+
+
+def test_modules_open_with_a_sentence() -> None:
+    assert [name for name, tree in source_trees() if not opens_with_a_sentence(tree)] == []
+
+
+def test_imports_stand_at_the_top() -> None:
+    found = {(name, imported) for name, tree in source_trees() for imported in late_imports(tree)}
+    assert found == set(LATE_IMPORTS)
+
+
+def test_files_are_named_after_what_they_hold() -> None:
+    assert [str(path) for path in tracked_files() if is_meaningless(path)] == []
+
+
+def test_nothing_is_left_to_be_done_in_a_comment() -> None:
+    assert lines_with(LEFT_OVER) == []
+
+
+def test_no_file_names_a_directory_of_one_machine() -> None:
+    assert lines_with(MACHINE_PATH) == []
+
+
+def test_a_long_function_is_found() -> None:
+    body = "    pass\n" * FUNCTION_LINES_MAX
+    assert list(long_functions(ast.parse(f"def f():\n{body}"))) == [f"f has {FUNCTION_LINES_MAX + 1} lines"]
+
+
+@pytest.mark.parametrize(
+    ("source", "good"),
+    [
+        ("", True),
+        ('"""What a thing is."""\n', True),
+        ('"""What a thing is,\nin two lines.\n\nMore\n"""\n', True),
+        ("x = 1\n", False),
+        ('"""No full stop"""\n', False),
+        ('"""no capital."""\n', False),
+        ('"""Word."""\n', False),
+    ],
+)
+def test_an_opening_is_told_from_a_sentence(source: str, good: bool) -> None:
+    assert opens_with_a_sentence(ast.parse(source)) is good
+
+
+def test_a_late_import_is_found() -> None:
+    source = "import os\ndef f():\n    import sys\n    from a.b import c\n"
+    assert sorted(late_imports(ast.parse(source))) == ["a.b", "sys"]
+
+
+@pytest.mark.parametrize(
+    ("path", "bad"), [("src/a/utils.py", True), ("src/common/a.py", True), ("src/a/join.py", False)]
+)
+def test_a_meaningless_name_is_found(path: str, bad: bool) -> None:
+    assert is_meaningless(Path(path)) is bad
+
+
+@pytest.mark.parametrize("line", ["# TODO later", "x = 1  # FIXME"])
+def test_a_left_over_is_found(line: str) -> None:
+    assert LEFT_OVER.search(line)
+
+
+def test_a_path_of_one_machine_is_told_from_an_address() -> None:
+    assert MACHINE_PATH.search("cd /home/someone")
+    assert not MACHINE_PATH.search("https://example.com/work/item")
