@@ -12,7 +12,7 @@
     |  |- OutOfSequence      a producer skipped a sequence number
     |  |- Conflicted         the position of a commit whose condition did not hold was asked for
     |  |- RecordsGone        the records asked for were deleted by retention
-    |  |- PositionGone       compaction removed what a read at this position would have to show
+    |  |- PositionGone       retention or compaction removed what a read at this position would have to show
     |  `- BufferFull         a producer is ahead of the disk, and its policy says so
     |- ExternalError
     |  |- Determinate        it did not happen: try again when the cause is gone
@@ -204,16 +204,16 @@ class RecordsGone(UsageError):
 
 
 class PositionGone(UsageError):
-    """A compacted topic can not be shown as it was before records of that time were replaced."""
+    """A topic can not be read at, or on from, a position: records that this needs were removed."""
 
     code = "position_gone"
 
-    def __init__(self, topic: str, position: int, earliest: int) -> None:
+    def __init__(self, topic: str, position: int, earliest: int, cause: str) -> None:
         super().__init__(
-            f"Topic {topic!r} can not be read at position {position}: it was compacted up to position {earliest}.",
-            hint=f"Read at position {earliest} or later, or use cleanup='none' where history matters.",
+            f"Topic {topic!r} can not be read from position {position}: {cause} removed records up to position {earliest}.",
+            hint=f"Use position {earliest} or later, or start='earliest'; cleanup='none' keeps all history.",
         )
-        self.topic, self.position, self.earliest = topic, position, earliest
+        self.topic, self.position, self.earliest, self.cause = topic, position, earliest, cause
 
 
 class BufferFull(UsageError):

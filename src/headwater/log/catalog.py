@@ -51,6 +51,7 @@ CREATE TABLE partitions (
     active_segment INTEGER,
     compacted_commit INTEGER NOT NULL,
     compacted_offset INTEGER NOT NULL,
+    deleted_commit INTEGER NOT NULL,
     PRIMARY KEY (topic_id, partition)
 ) WITHOUT ROWID;
 CREATE TABLE segments (
@@ -135,9 +136,11 @@ class Catalog:
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
         self._readers_lock = threading.Lock()
-        with self._lock.hold(WRITE_LOCK_SECONDS_MAX):
-            self._writer = self._connect()
-            self._prepare()
+        self._writer = self._connect()
+        if not self._is_prepared():
+            with self._lock.hold(WRITE_LOCK_SECONDS_MAX):
+                self._prepare()
+        self._check_format()
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
@@ -198,13 +201,18 @@ class Catalog:
         connection.execute(f"PRAGMA synchronous={self._synchronous}")
         return connection
 
+    def _is_prepared(self) -> bool:
+        count: int = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        return count > 0
+
     def _prepare(self) -> None:
-        connection = self._writer
-        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.executescript(f"BEGIN; {_TABLES} INSERT INTO log VALUES (1, {FORMAT}, 0, 0, 0, NULL); COMMIT;")
+        if not self._is_prepared():
+            self._writer.execute("PRAGMA journal_mode=WAL")
+            self._writer.executescript(f"BEGIN; {_TABLES} INSERT INTO log VALUES (1, {FORMAT}, 0, 0, 0, NULL); COMMIT;")
             self._storage.sync_directory(self.path.parent)
-        found = connection.execute("SELECT format FROM log").fetchone()[0]
+
+    def _check_format(self) -> None:
+        found = self._writer.execute("SELECT format FROM log").fetchone()[0]
         if found != FORMAT:
             raise UsageError(
                 f"The log in {self.path.parent} has format {found}; this version reads format {FORMAT}.",

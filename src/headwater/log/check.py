@@ -132,14 +132,13 @@ class Checker:
     def _catalog_findings(self) -> Iterator[Finding]:
         names = {topic.id: topic.name for topic in self._registry.topics()}
         with self._catalog.read() as tx:
-            for (problem,) in tx.execute("PRAGMA quick_check").fetchall():
-                if problem != "ok":
-                    yield Finding("", 0, "catalog.db", 0, 0, problem)
-            for topic_id, partition, start, end in tx.execute(
-                "SELECT topic_id, partition, start_offset, end_offset FROM partitions"
-            ).fetchall():
-                for first, last in _gaps(tx, topic_id, partition, start, end):
-                    yield Finding(names[topic_id], partition, "catalog.db", first, last, "no segment has these offsets")
+            problems = [row[0] for row in tx.execute("PRAGMA quick_check") if row[0] != "ok"]
+            partitions = tx.execute("SELECT topic_id, partition, start_offset, end_offset FROM partitions").fetchall()
+            gaps = [(row, gap) for row in partitions for gap in _gaps(tx, *row)]
+        for problem in problems:
+            yield Finding("", 0, "catalog.db", 0, 0, problem)
+        for (topic_id, partition, _, _), (first, last) in gaps:
+            yield Finding(names[topic_id], partition, "catalog.db", first, last, "no segment has these offsets")
 
 
 def _gaps(tx: sqlite3.Connection, topic_id: int, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -284,6 +284,11 @@ class EmbeddedLog(Log):
         self._check_open()
         return self._upkeep.round()
 
+    @property
+    def upkeep_failure(self) -> Exception | None:
+        """Why the last round of upkeep in the background failed; None if it did not."""
+        return self._upkeep.failure
+
     def compact(self, topic: str) -> int:
         """Compacts everything that is sealed; how many records were removed."""
         found = self.topic(topic)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -116,10 +117,9 @@ class Follower:
 
 def wait_past(catalog: Catalog, wake: Wake, ticket: int, seen: int, seconds: float) -> bool:
     """Whether the log moved past a commit within so many seconds. The ticket was taken before `seen` was read."""
-    clock = datetime.now
-    began = clock(UTC)
+    until = time.monotonic() + seconds
     while catalog.position() <= seen:
-        left = seconds - (clock(UTC) - began).total_seconds()
+        left = until - time.monotonic()
         if left <= 0:
             return False
         wake.wait(ticket, left)
@@ -156,14 +156,24 @@ def check_not_compacted(catalog: Catalog, topic: Topic, commit: int) -> None:
     with catalog.read() as tx:
         row = tx.execute("SELECT max(compacted_commit) FROM partitions WHERE topic_id = ?", (topic.id,)).fetchone()
     if row[0] > commit:
-        raise PositionGone(topic.name, commit, row[0])
+        raise PositionGone(topic.name, commit, row[0], "compaction")
+
+
+def _check_not_deleted(catalog: Catalog, reader: PartitionReader, commit: int) -> None:
+    """Raises `PositionGone` if retention deleted records that came after the commit."""
+    with catalog.read() as tx:
+        row = tx.execute(
+            "SELECT deleted_commit FROM partitions WHERE topic_id = ? AND partition = ?",
+            (reader.topic.id, reader.partition),
+        ).fetchone()
+    if row is not None and row[0] > commit:
+        raise PositionGone(reader.topic.name, commit, row[0], "retention")
 
 
 def _start(catalog: Catalog, reader: PartitionReader, start: Start) -> int:
     if isinstance(start, Position):
-        with catalog.read() as tx:
-            first, _ = partition_range(tx, reader.topic.id, reader.partition)
-        return max(first, reader.seek(COMMIT.name, start.commit)) if start.commit else first
+        _check_not_deleted(catalog, reader, start.commit)
+        return reader.seek(COMMIT.name, start.commit)
     if isinstance(start, datetime):
         return reader.seek(AT.name, microseconds(start))
     if isinstance(start, Mapping):
@@ -176,7 +186,7 @@ def _start(catalog: Catalog, reader: PartitionReader, start: Start) -> int:
             hint="Use 'earliest', 'latest', an offset, a datetime or a Position.",
         )
     with catalog.read() as tx:
-        first, end = partition_range(tx, reader.topic.id, reader.partition)
+        first, end = partition_range(tx, reader.topic, reader.partition)
     return first if start == "earliest" else end
 
 

@@ -136,7 +136,7 @@ class Membership:
 
     def _take(self, tx: sqlite3.Connection, place: tuple[int, int]) -> None:
         _set_holder(tx, self.group, place, self.member)
-        first, end = partition_range(tx, *place)
+        first, end = partition_range(tx, self._topics[place[0]], place[1])
         # Where a new group begins is decided once: a member that dies before its first commit changes nothing.
         tx.execute(
             "UPDATE claims SET offset = ? WHERE group_name = ? AND topic_id = ? AND partition = ? AND offset IS NULL",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.errors import InvalidRecords, RejectedRecord, UsageError
 from headwater.log.commit import Piece
@@ -48,6 +49,8 @@ class Intake:
 
     def _divide(self, topic: Topic, records: pa.Table, partition: int | None) -> list[Piece]:
         if PARTITION.name in records.column_names:
+            if records[PARTITION.name].null_count:
+                raise UsageError("A record has no _partition, and others have one.", hint="Give it to all or to none.")
             chosen = records[PARTITION.name].to_numpy()
             records = records.drop_columns([PARTITION.name])
             _check_partition(topic, int(chosen.min()))
@@ -88,15 +91,23 @@ class Intake:
 
 def _records(topic: Topic, rows: Rows) -> tuple[pa.Table, list[RejectedRecord]]:
     if isinstance(rows, bytes):
-        return parse_json_lines(rows, topic.schema, key=topic.key)
-    return to_arrow(rows, topic.schema, key=topic.key)
+        records, rejected = parse_json_lines(rows, topic.schema, key=topic.key)
+    else:
+        records, rejected = to_arrow(rows, topic.schema, key=topic.key)
+    if DELETED.name in records.column_names and pc.any(records[DELETED.name]).as_py():
+        _check_key(topic)
+    return records, rejected
 
 
-def _tombstones(topic: Topic, rows: Rows) -> tuple[pa.Table, list[RejectedRecord]]:
+def _check_key(topic: Topic) -> None:
     if not topic.key:
         raise UsageError(
             f"Topic {topic.name!r} has no key: nothing in it can be deleted.", hint="Create it with a key."
         )
+
+
+def _tombstones(topic: Topic, rows: Rows) -> tuple[pa.Table, list[RejectedRecord]]:
+    _check_key(topic)
     keys = pa.schema([topic.schema.field(column) for column in topic.key])
     if isinstance(rows, bytes):
         records, rejected = parse_json_lines(rows, keys, key=topic.key)

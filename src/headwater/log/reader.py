@@ -87,7 +87,7 @@ class PartitionReader:
                 "ORDER BY end_offset LIMIT 1",
                 (self.topic.id, self.partition, value),
             ).fetchone()
-            start, end = partition_range(tx, self.topic.id, self.partition)
+            start, end = partition_range(tx, self.topic, self.partition)
             if row is None:
                 return end
             segment = segment_from(tx, self.topic.id, self.partition, row[0])
@@ -107,7 +107,7 @@ class PartitionReader:
     def first(self) -> int:
         """The first offset that is kept."""
         with self._catalog.read() as tx:
-            return partition_range(tx, self.topic.id, self.partition)[0]
+            return partition_range(tx, self.topic, self.partition)[0]
 
     def empty(self) -> pa.Table:
         """No records, in the columns that this reader gives."""
@@ -129,7 +129,7 @@ class PartitionReader:
     def _find(self, offset: int) -> tuple[Segment, Batch | None] | None:
         for look in range(LOOKS_MAX):
             with self._catalog.read() as tx:
-                start, end = partition_range(tx, self.topic.id, self.partition)
+                start, end = partition_range(tx, self.topic, self.partition)
                 if offset < start:
                     raise RecordsGone(self.topic.name, self.partition, offset, start - 1)
                 segment = segment_from(tx, self.topic.id, self.partition, offset) if offset < end else None

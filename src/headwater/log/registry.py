@@ -119,7 +119,7 @@ def _insert(tx: sqlite3.Connection, topic: Topic) -> None:
 
 def _insert_partitions(tx: sqlite3.Connection, topic_id: int | None, partitions: range) -> None:
     rows = [(topic_id, partition) for partition in partitions]
-    tx.executemany("INSERT INTO partitions VALUES (?, ?, 0, 0, NULL, 0, 0)", rows)
+    tx.executemany("INSERT INTO partitions VALUES (?, ?, 0, 0, NULL, 0, 0, 0)", rows)
 
 
 def _insert_dead_letter(tx: sqlite3.Connection, settings: TopicSettings) -> None:

@@ -84,6 +84,7 @@ def _delete(tx: sqlite3.Connection, segment: Segment) -> None:
     tx.execute("DELETE FROM segments WHERE id = ?", (segment.id,))
     tx.execute("DELETE FROM marks WHERE segment_id = ?", (segment.id,))
     tx.execute(
-        "UPDATE partitions SET start_offset = max(start_offset, ?) WHERE topic_id = ? AND partition = ?",
-        (segment.end_offset, segment.topic_id, segment.partition),
+        "UPDATE partitions SET start_offset = max(start_offset, ?), deleted_commit = max(deleted_commit, ?) "
+        "WHERE topic_id = ? AND partition = ?",
+        (segment.end_offset, segment.last_commit, segment.topic_id, segment.partition),
     )

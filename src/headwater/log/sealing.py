@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,13 +39,15 @@ class Sealer:
         self.directory, self._catalog, self._registry, self._storage = directory, catalog, registry, storage
         self._durable = durability == "fsync"
 
-    def seal_closed(self) -> int:
+    def seal_closed(self, stopping: Callable[[], bool] = lambda: False) -> int:
         """Seals every closed segment that can be read; how many. A damaged one stays, for `check` to find."""
         topics = {topic.id: topic for topic in self._registry.topics()}
         with self._catalog.read() as tx:
             closed = select(tx, "state = 'closed' ORDER BY id")
         count = 0
         for segment in closed:
+            if stopping():
+                break
             if segment.topic_id in topics:
                 try:
                     count += self._seal(topics[segment.topic_id], segment)

@@ -6,6 +6,9 @@ import sqlite3
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from headwater.errors import UnknownTopic
+from headwater.log.topic import Topic
+
 SegmentState = Literal["active", "closed", "sealed"]
 
 
@@ -60,9 +63,11 @@ def mark_before(tx: sqlite3.Connection, segment: Segment, column: str, value: in
     return (row[0], row[1]) if row is not None else (segment.base_offset, 0)
 
 
-def partition_range(tx: sqlite3.Connection, topic_id: int, partition: int) -> tuple[int, int]:
-    """The first offset that is kept, and the end: one past the last."""
-    start, end = tx.execute(
-        "SELECT start_offset, end_offset FROM partitions WHERE topic_id = ? AND partition = ?", (topic_id, partition)
+def partition_range(tx: sqlite3.Connection, topic: Topic, partition: int) -> tuple[int, int]:
+    """The first offset that is kept, and the end: one past the last. Raises `UnknownTopic` once it was dropped."""
+    row = tx.execute(
+        "SELECT start_offset, end_offset FROM partitions WHERE topic_id = ? AND partition = ?", (topic.id, partition)
     ).fetchone()
-    return start, end
+    if row is None:
+        raise UnknownTopic(topic.name)
+    return row[0], row[1]

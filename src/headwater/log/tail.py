@@ -27,7 +27,7 @@ MARK_EVERY_BYTES = 256 << 10
 SYNC_THREADS = 8
 
 _TAIL = """
-SELECT p.end_offset, s.id, s.file, s.bytes, s.first_at, s.marked
+SELECT p.end_offset, s.id, s.file, s.base_offset, s.bytes, s.first_at, s.marked
 FROM partitions p LEFT JOIN segments s ON s.id = p.active_segment
 WHERE p.topic_id = ? AND p.partition = ?
 """
@@ -44,6 +44,7 @@ class _Tail:
 
     segment: int
     file: str
+    base_offset: int
     end_offset: int
     bytes: int
     marked: int
@@ -70,6 +71,7 @@ class Tails:
     ) -> tuple[int, int]:
         """Writes the records to the partition's active segment; the first offset and the end."""
         tail = self._tail(tx, topic, partition, commit, at)
+        self._check_size(tail)
         first, parts, position = tail.end_offset, [], tail.bytes
         marks: list[tuple[int, int, int, int, int]] = []
         for batch in _batches(tables):
@@ -134,11 +136,11 @@ class Tails:
             self.forget(file)
 
     def _tail(self, tx: sqlite3.Connection, topic: Topic, partition: int, commit: int, at: int) -> _Tail:
-        end, segment, file, size, first_at, marked = tx.execute(_TAIL, (topic.id, partition)).fetchone()
+        end, segment, file, base, size, first_at, marked = tx.execute(_TAIL, (topic.id, partition)).fetchone()
         if segment is not None:
             age_max = topic.settings.segment_age_max.total_seconds() * 1e6
             if size < topic.roll_bytes and at - first_at < age_max:
-                return _Tail(segment, file, end, size, marked)
+                return _Tail(segment, file, base, end, size, marked)
             tx.execute("UPDATE segments SET state = 'closed' WHERE id = ?", (segment,))
             self.forget(file)
             self.on_roll()
@@ -155,7 +157,7 @@ class Tails:
             (segment, topic.id, partition),
         )
         self._make_directory((self._directory / file).parent)
-        return _Tail(segment, file, end, 0, 0)
+        return _Tail(segment, file, end, end, 0, 0)
 
     def _make_directory(self, directory: Path) -> None:
         parents = [directory]
@@ -168,15 +170,20 @@ class Tails:
         path = self._directory / file
         try:
             fd = self._open(file)
-            size = os.fstat(fd).st_size
-            if size < position:
-                raise Corrupt(file, 0, 0, f"the file has {size} bytes of {position} committed ones")
             self._touched.setdefault(file, position)
-            if size > position:
+            if os.fstat(fd).st_size > position:
                 self._storage.truncate(fd, path, position)
             self._storage.write(fd, path, position, parts)
         except OSError as error:
             raise storage_error(error, path) from error
+
+    def _check_size(self, tail: _Tail) -> None:
+        """Nothing is written behind a file that has lost committed bytes: it would look whole again."""
+        path = self._directory / tail.file
+        size = path.stat().st_size if path.exists() else 0
+        if size < tail.bytes:
+            reason = f"the file has {size} bytes of {tail.bytes} committed ones"
+            raise Corrupt(tail.file, tail.base_offset, tail.end_offset - 1, reason)
 
     def _open(self, file: str) -> int:
         if file not in self._files:

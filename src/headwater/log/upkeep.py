@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +42,7 @@ class Upkeep:
         self._storage, self._clock, self._sealer = storage, clock, sealer
         self._lock = FileLock(directory / "upkeep.lock")
         self._stopping = False
+        self.failure: Exception | None = None
         self._nudged = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -84,13 +84,17 @@ class Upkeep:
             self._nudged.clear()
             if self._stopping:
                 return
-            # Damage and a full disk show themselves where somebody reads and appends; upkeep tries again later.
-            with suppress(HeadwaterError, OSError), self._lock.try_hold() as held:
-                if held:
-                    self._round(full=False)
+            try:
+                with self._lock.try_hold() as held:
+                    if held:
+                        self._round(full=False)
+                self.failure = None
+            except (HeadwaterError, OSError) as error:
+                # A full disk or damage stops whoever appends or reads there; upkeep tries again the next time.
+                self.failure = error
 
     def _round(self, *, full: bool) -> UpkeepReport:
-        sealed = self._sealer.seal_closed()
+        sealed = self._sealer.seal_closed(lambda: self._stopping)
         segments, records = retain(self._catalog, self._registry.topics(), self._storage, self._directory, self._clock)
         compacted = sum(
             self._compact(topic, full=full) for topic in self._registry.topics() if topic.settings.cleanup == "compact"

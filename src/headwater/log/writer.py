@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from headwater.errors import Fenced, OutOfSequence, UnknownTopic
+from headwater.errors import Fenced, Indeterminate, OutOfSequence, UnknownTopic
 from headwater.log.catalog import Catalog
 from headwater.log.clock import Clock
 from headwater.log.commit import Anything, Committed, Conflict, Outcome, Request
@@ -70,11 +70,17 @@ class Writer:
                     self._tails.abandon()
                     raise
         except BaseException as error:
+            if isinstance(error, Exception):
+                for request in requests:
+                    request.error = error
+                return
+            # This thread was interrupted; the others only know that somebody was, and not how far it had come.
             for request in requests:
-                request.error = error
-            if not isinstance(error, Exception):
-                raise
-            return
+                request.error = Indeterminate(
+                    "The thread that committed for this one was interrupted.",
+                    hint="Look at the log's position or at your bookmark before you try again.",
+                )
+            raise
         for request, outcome in outcomes:
             request.outcome = outcome
         self._wake.touch()

@@ -7,6 +7,7 @@ one without a zone, and 1e300 for a float's infinity. `_plain` says which pairs 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,12 +29,23 @@ def cast_column(column: pa.ChunkedArray, arrow: pa.DataType) -> tuple[Column, di
     return _one_by_one(column, arrow)
 
 
+@dataclass(frozen=True, slots=True)
+class NotInPython:
+    """A value that Python has no type for, such as a nanosecond or the year 10000; shown as Arrow shows it."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
 def python_value(scalar: pa.Scalar) -> object:
-    """The scalar as a Python value; the scalar itself where Python has none, as for a nanosecond or the year 10000."""
+    """The scalar as a Python value, or NotInPython."""
     try:
         value: object = scalar.as_py()
     except (ValueError, OverflowError):
-        return scalar
+        # `str` and `repr` of such a scalar fail as well; only an array can be shown.
+        return NotInPython(" ".join(pa.repeat(scalar, 1).to_string().split()))
     return value
 
 
