@@ -9,7 +9,7 @@ export PYTHON
 
 N ?= 1000
 TESTS ?= tests
-DEMO ?= $(python) -m headwater.testing.demo
+DEMO ?= $(python) -m headwater.cli.demo
 TEST_OPTIONS ?=
 BENCH_OPTIONS ?=
 TORTURE_OPTIONS ?=

@@ -109,6 +109,10 @@ class Producer:
             done = self._acknowledged + self._failed + self._dropped
             return ProducerStats(done + waiting, self._acknowledged, self._failed, self._dropped, waiting)
 
+    def next_sequence(self) -> int:
+        """The number of this producer's next send: one more than the log has seen, whoever held the name before."""
+        return self._sequence + 1
+
     def sequence(self, number: int) -> Sequence:
         """Which send of this producer a commit is. Raises `UsageError` for a producer without a name."""
         if self.name is None:
