@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from headwater.log.catalog import Catalog
 from headwater.log.keys import newest_rows
 from headwater.log.sealed import OFFSET
-from headwater.log.sealing import Sealer, replace_segments, reserve_segment
+from headwater.log.sealing import Sealer, replace_segments
 from headwater.log.segments import Segment, select
 from headwater.log.topic import Topic
 from headwater.model.hashing import hash_columns
@@ -92,13 +92,12 @@ def _rewrite(
             for table in sealer.read(topic, segment):
                 yield _without_old(table, keep, forget_before)
 
-    number = reserve_segment(catalog)
-    content = sealer.write(topic, run[0].partition, run[0].base_offset, number, kept())
+    content = sealer.write(topic, run[0].partition, run[0].base_offset, kept())
     removed = sum(segment.rows for segment in run) - content.rows
     with catalog.write() as tx:
         present = select(tx, f"id IN ({', '.join(str(segment.id) for segment in run)})")
         if removed and present == run:
-            replace_segments(tx, run, content, number)
+            replace_segments(tx, run, content)
         if present == run:
             tx.execute(
                 "UPDATE partitions SET compacted_commit = max(compacted_commit, ?), compacted_offset = ? "

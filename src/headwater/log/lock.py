@@ -9,75 +9,148 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headwater.errors import LogBusy
+from headwater.errors import LogBusy, UsageError
+
+_open_files: set[int] = set()
 
 
 class FileLock:
-    """One holder at a time, among the threads of this process and all other processes."""
+    """One holder at a time, among the threads of this process and all other processes.
+
+    The kernel gives a lock to whoever asks first once it is free, and that is mostly the process that has just released
+    it. So there is a second lock to wait behind, the queue: only who holds it may ask for the first, and who has got
+    that leaves the queue. A process that comes back has to queue like all others.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._path, self._queue_path, self._pid = path, path.with_suffix(".queue"), os.getpid()
+        self._fd, self._queue = _open(path), _open(self._queue_path)
         self._threads = threading.Lock()
+        self._closed = False
 
     @contextmanager
     def hold(self, seconds_max: float) -> Iterator[None]:
         """Waits for the lock, at most so long, and holds it for the block. Raises `LogBusy`."""
+        self._check_open()
         if not self._threads.acquire(timeout=seconds_max):
             raise LogBusy(str(self._path.parent), seconds_max)
         try:
-            if not self._try():
-                self._wait(seconds_max)
+            self._check_open()
+            fd = self._fd if self._try_queued() else self._wait(seconds_max)
             try:
                 yield
             finally:
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
+                self._release(fd)
         finally:
             self._threads.release()
 
     @contextmanager
     def try_hold(self) -> Iterator[bool]:
         """Holds the lock for the block if it is free, and says whether it is held."""
+        self._check_open()
         if not self._threads.acquire(blocking=False):
             yield False
             return
         try:
-            held = self._try()
+            self._check_open()
+            held = _try(self._fd)
             try:
                 yield held
             finally:
                 if held:
-                    fcntl.flock(self._fd, fcntl.LOCK_UN)
+                    self._release(self._fd)
         finally:
             self._threads.release()
 
     def close(self) -> None:
-        os.close(self._fd)
+        """Waits for the thread that holds it; from then on nobody gets it here."""
+        with self._threads:
+            if not self._closed:
+                self._closed = True
+                _close(self._fd)
+                _close(self._queue)
 
-    def _try(self) -> bool:
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("The log is closed.", hint="Open it again.")
+        if self._pid != os.getpid():
+            raise UsageError("The log was opened by the parent process.", hint="Open it again in this one.")
+
+    def _release(self, fd: int) -> None:
+        if self._pid != os.getpid():
+            return
+        if fd == self._fd:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+        else:
+            _close(fd)
+
+    def _try_queued(self) -> bool:
+        if not _try(self._queue):
             return False
-        return True
+        try:
+            return _try(self._fd)
+        finally:
+            fcntl.flock(self._queue, fcntl.LOCK_UN)
 
-    def _wait(self, seconds_max: float) -> None:
-        # flock has no time limit of its own, and polling is neither fair nor cheap: a thread waits in the
-        # kernel's queue. If we give up first, that thread gives the lock back when it gets it.
-        acquired, given_up = threading.Event(), threading.Event()
-        decided = threading.Lock()
+    def _wait(self, seconds_max: float) -> int:
+        """The open file that holds the lock now. Raises `LogBusy`."""
+        # flock has no time limit of its own, and polling is neither fair nor cheap: a thread waits in the kernel. It
+        # has open files of its own: if we give up first, it gives back what it gets and nothing else.
+        queue, fd = _open(self._queue_path), _open(self._path)
+        acquired, given_up, decided = threading.Event(), threading.Event(), threading.Lock()
 
         def wait_in_kernel() -> None:
-            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            fcntl.flock(queue, fcntl.LOCK_EX)
+            if not given_up.is_set():
+                fcntl.flock(fd, fcntl.LOCK_EX)
+            _close(queue)
             with decided:
-                if given_up.is_set():
-                    fcntl.flock(self._fd, fcntl.LOCK_UN)
                 acquired.set()
+                if given_up.is_set():
+                    _close(fd)
 
         threading.Thread(target=wait_in_kernel, name="headwater-lock", daemon=True).start()
-        if acquired.wait(seconds_max):
-            return
-        with decided:
-            if not acquired.is_set():
+        try:
+            if acquired.wait(seconds_max):
+                return fd
+        except BaseException:
+            with decided:
                 given_up.set()
-                raise LogBusy(str(self._path.parent), seconds_max)
+                if acquired.is_set():
+                    _close(fd)
+            raise
+        with decided:
+            if acquired.is_set():
+                return fd
+            given_up.set()
+        raise LogBusy(str(self._path.parent), seconds_max)
+
+
+def _try(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _open(path: Path) -> int:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    _open_files.add(fd)
+    return fd
+
+
+def _close(fd: int) -> None:
+    _open_files.discard(fd)
+    os.close(fd)
+
+
+def _close_inherited() -> None:
+    # A forked child shares its parent's open files, and with them their locks: it would go on holding what its
+    # parent held when that died.
+    for fd in _open_files:
+        os.close(fd)
+    _open_files.clear()
+
+
+os.register_at_fork(after_in_child=_close_inherited)

@@ -9,7 +9,7 @@ from headwater.log.catalog import Catalog
 from headwater.log.check import Checker, Finding, Progress, Salvage, silent
 from headwater.log.clock import Clock
 from headwater.log.registry import Registry
-from headwater.log.sealing import Sealer, replace_segments, reserve_segment
+from headwater.log.sealing import Sealer, replace_segments
 from headwater.log.segments import Segment
 from headwater.log.topic import Topic
 
@@ -69,12 +69,11 @@ class Repair:
 
     def _replace(self, damage: _Damage) -> None:
         topic, segment = damage.topic, damage.segment
-        number = reserve_segment(self._catalog)
         (self._sealer.directory / segment.file).parent.mkdir(parents=True, exist_ok=True)
-        content = self._sealer.write(topic, segment.partition, segment.base_offset, number, damage.salvage.records)
+        content = self._sealer.write(topic, segment.partition, segment.base_offset, damage.salvage.records)
         now = self._clock.now()
         with self._catalog.write() as tx:
-            replace_segments(tx, [segment], content, number)
+            replace_segments(tx, [segment], content)
             tx.execute("UPDATE partitions SET active_segment = NULL WHERE active_segment = ?", (segment.id,))
             tx.executemany(
                 "INSERT INTO losses VALUES (?, ?, ?, ?, ?, ?)",

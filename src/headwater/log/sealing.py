@@ -16,7 +16,7 @@ from headwater.log.registry import Registry
 from headwater.log.sealed import checksum_of, sealed_schema, write_sealed
 from headwater.log.segments import Segment, select
 from headwater.log.storage import Storage, storage_error
-from headwater.log.tail import segment_file
+from headwater.log.tail import new_file
 from headwater.log.topic import Topic
 
 
@@ -55,9 +55,9 @@ class Sealer:
                     continue
         return count
 
-    def write(self, topic: Topic, partition: int, base: int, segment: int, tables: Iterable[pa.Table]) -> SealedContent:
+    def write(self, topic: Topic, partition: int, base: int, tables: Iterable[pa.Table]) -> SealedContent:
         """Writes records to a new Parquet file, and returns when it is on the disk."""
-        file = segment_file(topic.name, partition, base, segment, "parquet")
+        file = new_file(topic.name, partition, base, "parquet")
         path = self.directory / file
         try:
             rows = write_sealed(path, tables, topic.schema)
@@ -90,7 +90,7 @@ class Sealer:
         self._storage.remove(self.directory / file)
 
     def _seal(self, topic: Topic, segment: Segment) -> int:
-        content = self.write(topic, segment.partition, segment.base_offset, segment.id, self.read(topic, segment))
+        content = self.write(topic, segment.partition, segment.base_offset, self.read(topic, segment))
         with self._catalog.write() as tx:
             changed = tx.execute(
                 "UPDATE segments SET state = 'sealed', file = ?, bytes = ?, checksum = ? "
@@ -111,29 +111,17 @@ class Sealer:
             self._storage.sync_directory(path.parent)
 
 
-def replace_segments(
-    tx: sqlite3.Connection, old: Sequence[Segment], content: SealedContent, segment_id: int | None = None
-) -> int:
-    """Puts one sealed segment in the place of neighbours; how many of them were still there to replace."""
-    gone = 0
+def replace_segments(tx: sqlite3.Connection, old: Sequence[Segment], content: SealedContent) -> None:
+    """Puts one sealed segment in the place of neighbours."""
     for segment in old:
-        gone += tx.execute("DELETE FROM segments WHERE id = ?", (segment.id,)).rowcount
+        tx.execute("DELETE FROM segments WHERE id = ?", (segment.id,))
         tx.execute("DELETE FROM marks WHERE segment_id = ?", (segment.id,))
     first, last = old[0], old[-1]
     tx.execute(
-        "INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'sealed', ?, ?, ?, ?, 0)",
+        "INSERT INTO segments VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, 'sealed', ?, ?, ?, ?, 0)",
         (
-            segment_id, first.topic_id, first.partition, first.base_offset, last.end_offset, first.first_commit,
+            first.topic_id, first.partition, first.base_offset, last.end_offset, first.first_commit,
             last.last_commit, first.first_at, last.last_at, content.file, content.bytes, content.rows,
             content.checksum,
         ),
     )  # fmt: skip
-    return gone
-
-
-def reserve_segment(catalog: Catalog) -> int:
-    """A number for a segment that will be written before it is named; it is never given out again."""
-    with catalog.write() as tx:
-        tx.execute("UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'segments'")
-        number: int = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'segments'").fetchone()[0]
-    return number

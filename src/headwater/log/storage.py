@@ -17,6 +17,10 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 class Storage:
     """Real files. Every write names its position, so a write that is repeated changes nothing."""
 
+    def make_directory(self, path: Path) -> None:
+        """Makes a directory, if it is missing, inside one that is there."""
+        path.mkdir(exist_ok=True)
+
     def open(self, path: Path) -> int:
         """Opens a file for reading and writing, and creates it if it is missing."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

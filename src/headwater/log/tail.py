@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +35,7 @@ WHERE p.topic_id = ? AND p.partition = ?
 _NEW = """
 INSERT INTO segments (topic_id, partition, base_offset, end_offset, first_commit, last_commit, first_at, last_at,
                       state, file, bytes, rows, marked)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'active', '', 0, 0, 0)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, 0, 0, 0)
 """
 
 
@@ -71,7 +72,7 @@ class Tails:
     ) -> tuple[int, int]:
         """Writes the records to the partition's active segment; the first offset and the end."""
         tail = self._tail(tx, topic, partition, commit, at)
-        self._check_size(tail)
+        self._check_file(tail)
         first, parts, position = tail.end_offset, [], tail.bytes
         marks: list[tuple[int, int, int, int, int]] = []
         for batch in _batches(tables):
@@ -120,9 +121,6 @@ class Tails:
             # The bytes do not exist either way: a disk that does not even truncate must not hide the first error.
             with suppress(OSError):
                 self._storage.truncate(self._files[file], self._directory / file, committed)
-            if committed == 0:
-                # The segment was never named; its number, and so its file name, may be given out again.
-                self.forget(file)
 
     def forget(self, file: str) -> None:
         """Closes a file that nothing is written to any more."""
@@ -142,16 +140,13 @@ class Tails:
             if size < topic.roll_bytes and at - first_at < age_max:
                 return _Tail(segment, file, base, end, size, marked)
             tx.execute("UPDATE segments SET state = 'closed' WHERE id = ?", (segment,))
-            self.forget(file)
             self.on_roll()
         return self._begin(tx, topic, partition, end, commit, at)
 
     def _begin(self, tx: sqlite3.Connection, topic: Topic, partition: int, end: int, commit: int, at: int) -> _Tail:
-        values = (topic.id, partition, end, end, commit, commit, at, at)
-        segment = tx.execute(_NEW, values).lastrowid
+        file = new_file(topic.name, partition, end, "log")
+        segment = tx.execute(_NEW, (topic.id, partition, end, end, commit, commit, at, at, file)).lastrowid
         assert segment is not None
-        file = segment_file(topic.name, partition, end, segment, "log")
-        tx.execute("UPDATE segments SET file = ? WHERE id = ?", (file, segment))
         tx.execute(
             "UPDATE partitions SET active_segment = ? WHERE topic_id = ? AND partition = ?",
             (segment, topic.id, partition),
@@ -160,11 +155,15 @@ class Tails:
         return _Tail(segment, file, end, end, 0, 0)
 
     def _make_directory(self, directory: Path) -> None:
-        parents = [directory]
-        while not parents[-1].exists():
-            parents.append(parents[-1].parent)
-        directory.mkdir(parents=True, exist_ok=True)
-        self._new_directories.update(parents)
+        # Whoever made a directory may have died before its name was on the disk: all of them are synced.
+        path = [directory, *directory.parents]
+        path = path[: path.index(self._directory) + 1]
+        try:
+            for missing in [each for each in reversed(path) if not each.exists()]:
+                self._storage.make_directory(missing)
+        except OSError as error:
+            raise storage_error(error, directory) from error
+        self._new_directories.update(path)
 
     def _write(self, file: str, position: int, parts: Sequence[bytes | memoryview]) -> None:
         path = self._directory / file
@@ -177,7 +176,7 @@ class Tails:
         except OSError as error:
             raise storage_error(error, path) from error
 
-    def _check_size(self, tail: _Tail) -> None:
+    def _check_file(self, tail: _Tail) -> None:
         """Nothing is written behind a file that has lost committed bytes: it would look whole again."""
         path = self._directory / tail.file
         size = path.stat().st_size if path.exists() else 0
@@ -187,6 +186,7 @@ class Tails:
 
     def _open(self, file: str) -> int:
         if file not in self._files:
+            self._forget_neighbours(file)
             while len(self._files) >= FILES_OPEN_MAX:
                 idle = next((name for name in self._files if name not in self._touched), None)
                 if idle is None:
@@ -196,6 +196,12 @@ class Tails:
         self._files.move_to_end(file)
         return self._files[file]
 
+    def _forget_neighbours(self, file: str) -> None:
+        """Closes the partition's earlier segments, whoever ended them: an open file's room is not given back."""
+        folder = Path(file).parent
+        for other in [name for name in self._files if name not in self._touched and Path(name).parent == folder]:
+            self.forget(other)
+
     def _sync(self, fd: int, path: Path) -> None:
         try:
             self._storage.sync(fd, path)
@@ -203,9 +209,9 @@ class Tails:
             raise storage_error(error, path) from error
 
 
-def segment_file(topic: str, partition: int, base_offset: int, segment: int, ending: str) -> str:
-    """Where a segment lies below the log's directory. The segment's number makes the name unique for ever."""
-    return f"topics/{topic}/{partition}/{base_offset:020d}-{segment}.{ending}"
+def new_file(topic: str, partition: int, base_offset: int, ending: str) -> str:
+    """A name for a segment's file below the log's directory, never given out before: nobody has it open by chance."""
+    return f"topics/{topic}/{partition}/{base_offset:020d}-{uuid.uuid4().hex[:12]}.{ending}"
 
 
 def _batches(tables: Sequence[pa.Table]) -> list[pa.RecordBatch]:

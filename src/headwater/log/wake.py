@@ -7,6 +7,7 @@ import os
 import select
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 IN_MODIFY = 0x2
@@ -33,7 +34,10 @@ class Wake:
 
     def touch(self) -> None:
         """Wakes every follower of this log, in all processes."""
-        os.pwrite(self._fd, b"!", 0)
+        # What is told has happened: a full disk must not make it look otherwise. Followers look for themselves soon.
+        with self._changed, suppress(OSError):
+            if not self._closed:
+                os.pwrite(self._fd, b"!", 0)
 
     def ticket(self) -> int:
         """Take one, look at the catalog, then wait with it: no commit in between is missed."""
@@ -50,6 +54,8 @@ class Wake:
 
     def close(self) -> None:
         with self._changed:
+            if self._closed:
+                return
             self._closed = True
             self._changed.notify_all()
         os.write(self._stop_write, b"!")
@@ -65,10 +71,14 @@ class Wake:
         self._watcher.start()
 
     def _run(self, notifier: int | None) -> None:
-        watched = [self._stop_read] if notifier is None else [self._stop_read, notifier]
-        pause = POLL_EVERY_SECONDS if notifier is None else None
+        # Not select, which can not watch a descriptor above 1023.
+        poller = select.poll()
+        for fd in (self._stop_read, notifier):
+            if fd is not None:
+                poller.register(fd, select.POLLIN)
+        pause = POLL_EVERY_SECONDS * 1000 if notifier is None else None
         while not self._closed:
-            ready, _, _ = select.select(watched, [], [], pause)
+            ready = [fd for fd, _ in poller.poll(pause)]
             if notifier is not None and notifier in ready:
                 os.read(notifier, 65536)
             with self._changed:

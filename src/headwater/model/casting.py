@@ -74,7 +74,7 @@ def _cast(column: pa.ChunkedArray, arrow: pa.DataType) -> Column | None:
             return to_single(column)
         if _is_text(column.type) and pat.is_timestamp(arrow):
             return parse_timestamps(column, arrow)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except pa.ArrowException:
         return None
     return None
 

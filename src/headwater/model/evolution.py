@@ -67,7 +67,40 @@ def _conform_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
     if table.schema.field(at).type == field.type:
         return table.column(at)
     _check_type(table.schema.field(at).type, field.type, field.name)
-    return table.column(at).cast(field.type)
+    return pa.chunked_array([_widen(chunk, field.type) for chunk in table.column(at).chunks], field.type)
+
+
+def _widen(array: pa.Array, arrow: pa.DataType) -> pa.Array:
+    # Arrow's own cast of a struct fails where the struct is null and a NOT NULL field in it therefore has no value.
+    if array.type == arrow:
+        return array
+    if pat.is_struct(arrow):
+        children = [_widen_child(array, field) for field in arrow]
+        return pa.StructArray.from_arrays(children, fields=list(arrow), mask=_null_mask(array))
+    if pat.is_map(arrow):
+        offsets, entries = _own_offsets(array)
+        items = _widen(array.items[entries], arrow.item_type)
+        return pa.MapArray.from_arrays(offsets, array.keys[entries], items, type=arrow, mask=_null_mask(array))
+    if pat.is_list(arrow):
+        offsets, elements = _own_offsets(array)
+        values = _widen(array.values[elements], arrow.value_type)
+        return pa.ListArray.from_arrays(offsets, values, type=arrow, mask=_null_mask(array))
+    return array.cast(arrow)
+
+
+def _widen_child(array: pa.StructArray, field: pa.Field) -> pa.Array:
+    at = array.type.get_field_index(field.name)
+    return pa.nulls(len(array), field.type) if at < 0 else _widen(array.field(at), field.type)
+
+
+def _own_offsets(array: pa.Array) -> tuple[pa.Array, slice]:
+    """The offsets of a list or map as if it were no slice of a longer one, and what it takes of the values below."""
+    offsets = array.offsets.to_numpy()
+    return pa.array(offsets - offsets[0]), slice(int(offsets[0]), int(offsets[-1]))
+
+
+def _null_mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
 
 
 def _check_fields(old: Iterable[pa.Field], new: Iterable[pa.Field], parent: str) -> None:

@@ -74,7 +74,9 @@ def values(arrow: pa.DataType) -> st.SearchStrategy[object]:
         return st.datetimes(timezones=st.none() if arrow.tz is None else st.just(UTC))
     if pat.is_map(arrow):
         pairs = st.tuples(values(arrow.key_type), optional(arrow.item_type))
-        return st.lists(pairs, max_size=3, unique_by=lambda pair: repr(pair[0])).map(_as_mapping)
+        return st.lists(pairs, max_size=3, unique_by=lambda pair: repr(as_arrow_gives_it(pair[0], arrow.key_type))).map(
+            _as_mapping
+        )
     if pat.is_list(arrow):
         return st.lists(optional(arrow.value_type), max_size=3)
     if pat.is_struct(arrow):

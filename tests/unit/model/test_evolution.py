@@ -117,6 +117,17 @@ def test_values_are_widened_and_columns_added_at_every_depth() -> None:
     ]
 
 
+def test_a_null_struct_with_a_not_null_field_is_kept() -> None:
+    schema = "s struct<{} inner: struct<x: int NOT NULL>>, l array<struct<{} inner: struct<x: int NOT NULL>>>"
+    rows: list[dict[str, object]] = [{"s": {"inner": None}, "l": [{"inner": None}]}, {"s": None, "l": None}]
+    table, _ = to_arrow(rows, parse_ddl(schema.format("", "")))
+    conformed = conform(table, parse_ddl(schema.format("y: int, ", "y: int, ")))
+    assert conformed.to_pylist() == [
+        {"s": {"y": None, "inner": None}, "l": [{"y": None, "inner": None}]},
+        {"s": None, "l": None},
+    ]
+
+
 @pytest.mark.parametrize(("schema", "column"), [("a string", "a"), ("b int", "a"), ("a int, b int NOT NULL", "b")])
 def test_a_table_of_another_schema_is_refused(schema: str, column: str) -> None:
     with pytest.raises(SchemaError) as caught:
