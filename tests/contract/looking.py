@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 from headwater.log.consumer import Consumer
@@ -55,3 +56,11 @@ def deliveries(consumer: Consumer) -> Iterator[Batch]:
 def delivered(consumer: Consumer) -> list[int]:
     """The ids of all records that the consumer gets without waiting."""
     return [number for batch in deliveries(consumer) for number in ids(batch)]
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """Returns as soon as something holds that nobody tells of."""
+    until = time.monotonic() + SOON.total_seconds()
+    while not holds():
+        assert time.monotonic() < until, "it does not come about"
+        time.sleep(0.001)

@@ -15,8 +15,10 @@ _HINT = "Use {words}an offset (42), a time (2026-01-31T12:00:00Z), how long ago 
 
 def parse_start(text: str) -> Literal["earliest", "latest"] | int | datetime | Position:
     """Where to begin. Raises `UsageError`."""
-    if text == "earliest" or text == "latest":  # noqa: PLR1714 - mypy narrows the type this way
-        return text
+    if text == "earliest":
+        return "earliest"
+    if text == "latest":
+        return "latest"
     return _parse(text, "begin", _HINT.format(words="earliest, latest, "))
 
 

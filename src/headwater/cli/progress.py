@@ -47,14 +47,20 @@ class Bar:
         if self._shown:
             self._progress.update(self._task, completed=done, total=total, note=note)
 
+    def close(self) -> None:
+        """Takes the bar away; it does not come back."""
+        self._possible = False
+        if self._shown:
+            self._shown = False
+            self._progress.stop()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._shown:
-            self._progress.stop()
+        self.close()
 
 
 @contextmanager
@@ -63,7 +69,7 @@ def uninterrupted() -> Iterator[None]:
     before = signal.getsignal(signal.SIGINT)
     came = False
 
-    def note(number: int, frame: FrameType | None) -> None:
+    def note(_number: int, _frame: FrameType | None) -> None:
         nonlocal came
         if came:
             raise KeyboardInterrupt

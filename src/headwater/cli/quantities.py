@@ -20,10 +20,10 @@ _DURATION_PART = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(sorted(_DURATION_UNI
 _DURATION_HINT = "Write it as 500ms, 30s, 5m, 12h, 7d, 2w or 1h30m."
 
 _PREFIXES = ("k", "m", "g", "t")
-_SIZE_UNITS = (
+_SIZE_UNITS: dict[str, int] = (
     {"": 1, "b": 1}
-    | {f"{prefix}b": 1000**power for power, prefix in enumerate(_PREFIXES, start=1)}
-    | {f"{prefix}ib": 1024**power for power, prefix in enumerate(_PREFIXES, start=1)}
+    | {f"{prefix}b": int(1000**power) for power, prefix in enumerate(_PREFIXES, start=1)}
+    | {f"{prefix}ib": int(1024**power) for power, prefix in enumerate(_PREFIXES, start=1)}
 )
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 _SIZE_HINT = "Write it as a number of bytes, or as 500MB (500,000,000) or 64MiB (67,108,864)."
@@ -64,7 +64,8 @@ def parse_size(text: str) -> int:
     found = _SIZE.fullmatch(text.strip().lower())
     if found is None or found[2] not in _SIZE_UNITS:
         raise UsageError(f"{text!r} is not a size.", hint=_SIZE_HINT)
-    return round(float(found[1]) * _SIZE_UNITS[found[2]]) if "." in found[1] else int(found[1]) * _SIZE_UNITS[found[2]]
+    unit = _SIZE_UNITS[found[2]]
+    return round(float(found[1]) * unit) if "." in found[1] else int(found[1]) * unit
 
 
 def format_size(size: int) -> str:

@@ -167,6 +167,6 @@ def _map(key: Encoder, item: Encoder, *, text_keys: bool) -> Encoder:
     def encode(value: object) -> object:
         assert isinstance(value, list)
         pairs = [(key(k), _inside(item, v)) for k, v in value]
-        return dict(pairs) if text_keys else [list(pair) for pair in pairs]  # type: ignore[misc]
+        return dict(pairs) if text_keys else [list(pair) for pair in pairs]
 
     return encode

@@ -110,6 +110,7 @@ CREATE TABLE members (
     topics TEXT NOT NULL,
     boot TEXT NOT NULL,
     lease_until REAL NOT NULL,
+    epoch INTEGER NOT NULL,
     PRIMARY KEY (group_name, member)
 ) WITHOUT ROWID;
 CREATE TABLE claims (
@@ -134,8 +135,9 @@ class Catalog:
         self._synchronous = "FULL" if durability == "fsync" else "NORMAL"
         self._lock = FileLock(directory / "write.lock")
         self._local = threading.local()
-        self._readers: list[sqlite3.Connection] = []
-        self._readers_lock = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._idle_lock = threading.Lock()
+        self._closed = False
         self._writer = self._connect()
         if not self._is_prepared():
             with self._lock.hold(WRITE_LOCK_SECONDS_MAX):
@@ -161,40 +163,55 @@ class Catalog:
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A transaction that sees one state of the log, however many statements it runs."""
-        connection = self._reader()
-        if connection.in_transaction:
-            yield connection
+        outer: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if outer is not None:
+            yield outer
             return
-        connection.execute("BEGIN")
+        connection = self._local.connection = self._borrow()
         try:
+            connection.execute("BEGIN")
             yield connection
         finally:
-            connection.execute("COMMIT")
+            self._local.connection = None
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+            self._give_back(connection)
 
     def position(self) -> int:
         """The number of the last commit."""
-        number: int = self._reader().execute("SELECT commit_number FROM log").fetchone()[0]
+        with self.read() as tx:
+            number: int = tx.execute("SELECT commit_number FROM log").fetchone()[0]
         return number
 
     def close(self) -> None:
-        with self._readers_lock:
-            for connection in self._readers:
-                connection.close()
-            self._readers.clear()
-        self._writer.close()
+        """Waits for a transaction that writes; one that reads ends by itself."""
         self._lock.close()
+        self._writer.close()
+        with self._idle_lock:
+            self._closed = True
+            for connection in self._idle:
+                connection.close()
+            self._idle.clear()
 
     def _roll_back(self) -> None:
         if self._writer.in_transaction:
             self._writer.execute("ROLLBACK")
 
-    def _reader(self) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = self._connect()
-            with self._readers_lock:
-                self._readers.append(connection)
-        return connection
+    def _borrow(self) -> sqlite3.Connection:
+        """A connection that nobody uses. There are as many as were in use at once, however many threads come and go."""
+        with self._idle_lock:
+            if self._closed:
+                raise UsageError("The log is closed.", hint="Open it again.")
+            if self._idle:
+                return self._idle.pop()
+        return self._connect()
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._idle_lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10.0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 import pyarrow as pa
 
-from headwater.errors import Conflicted, UsageError
+from headwater.errors import Conflicted, Fenced, UsageError
 from headwater.log.names import check_name
 from headwater.log.topic import Topic
 from headwater.model.position import Position
@@ -110,6 +110,10 @@ class Request:
     def nbytes(self) -> int:
         return sum(piece.records.nbytes for piece in self.pieces)
 
+    @property
+    def is_done(self) -> bool:
+        return self.outcome is not None or self.error is not None
+
     def settle(self) -> Committed | Conflict:
         """The outcome, once the writer is done with the request. Raises what stands in the way of one."""
         if self.error is not None:
@@ -185,7 +189,12 @@ class Commit:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is not None:
             return
-        self._result = self._submit(self._request)
+        try:
+            self._result = self._submit(self._request)
+        except Fenced:
+            for consumer, _ in self._moved:
+                consumer.rewind()
+            raise
         if isinstance(self._result, Committed):
             for consumer, moves in self._moved:
                 consumer.committed(moves)

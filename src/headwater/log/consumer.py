@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Self
 
-from headwater.errors import ExternalError, RecordsGone, UsageError
+from headwater.errors import ExternalError, Fenced, RecordsGone, UsageError
 from headwater.log.commit import Committed, Conflict, OffsetMove, Request
 from headwater.log.groups import Claim, Membership
 from headwater.log.options import OnGone
@@ -25,8 +25,9 @@ class Consumer:
     """Iterate it for batches, and `commit` what you have dealt with; what was not committed is delivered again.
 
     A batch holds records of one partition. Partitions move to other members only between batches, and not while
-    something delivered from them is uncommitted, unless that lasts longer than a lease. A member that was thought dead
-    gets `Fenced` from its next commit and goes on with what it claims then. Use it from one thread.
+    something delivered from them is uncommitted, unless that lasts longer than a lease. A member that lost something
+    uncommitted, because it was thought dead or took so long, gets `Fenced` from its next commit: nothing is committed,
+    and it goes on from the last commit with what it claims then. Use it from one thread.
     """
 
     def __init__(
@@ -46,8 +47,9 @@ class Consumer:
         self._readers: dict[tuple[int, int], PartitionReader] = {}
         self._next: dict[tuple[int, int], int] = {}
         self._committed: dict[tuple[int, int], int] = {}
+        self._lost: list[OffsetMove] = []
         self._turn = 0
-        self._version = -1
+        self._version: tuple[int, int] | None = None
         self._changed_at: float | None = None
         self._closing = threading.Event()
         self.gone: list[RecordsGone] = []
@@ -81,24 +83,28 @@ class Consumer:
     def commit(self) -> None:
         """Everything delivered so far is dealt with. Raises `Fenced` if a partition went to another member."""
         moves = self.moves()
-        if moves:
+        if not moves:
+            return
+        try:
             self._submit(Request(offsets=moves))
-            self.committed(moves)
+        except Fenced:
+            self.rewind()
+            raise
+        self.committed(moves)
 
     def moves(self) -> list[OffsetMove]:
-        """What a commit of everything delivered so far would move."""
-        return [
-            OffsetMove(
-                self._membership.group, self.member, claim.epoch, claim.topic, claim.partition, self._next[place]
-            )
-            for place, claim in self._claims.items()
-            if self._next[place] != self._committed[place]
-        ]
+        """What a commit of everything delivered so far would move, or try in vain to move."""
+        return self._lost + [self._move(claim) for claim in self._claims.values() if self._is_uncommitted(claim.place)]
 
     def committed(self, moves: list[OffsetMove]) -> None:
         """Takes note of moves that were committed, here or together with other things by `Commit.offsets`."""
         for move in moves:
             self._committed[move.topic.id, move.partition] = move.offset
+
+    def rewind(self) -> None:
+        """Goes back to the last commit: what was delivered since is delivered again."""
+        self._lost.clear()
+        self._next.update({place: self._committed[place] for place in self._claims})
 
     def close(self) -> None:
         """Leaves the group; the others take over at once."""
@@ -108,7 +114,9 @@ class Consumer:
         self._renewer.join()
         for reader in self._readers.values():
             reader.close()
-        self._membership.leave()
+        # Where the log is closed already, or can not be written to, the others take over when the lease ends.
+        with suppress(UsageError, ExternalError):
+            self._membership.leave()
         self._wake.touch()
 
     def __iter__(self) -> Iterator[Batch]:
@@ -158,7 +166,7 @@ class Consumer:
             self._changed_at = now
         if self._changed_at is None:
             return
-        uncommitted = {place for place in self._claims if self._next[place] != self._committed[place]}
+        uncommitted = {place for place in self._claims if self._is_uncommitted(place)}
         if now - self._changed_at > self._lease:
             uncommitted.clear()
         self._settle(in_use=uncommitted)
@@ -175,6 +183,11 @@ class Consumer:
     def _refresh(self, claims: list[Claim]) -> None:
         """Starts at the committed offset wherever a claim is new or was lost in between."""
         known, self._claims = self._claims, {claim.place: claim for claim in claims}
+        for place, claim in known.items():
+            held = self._claims.get(place)
+            if self._is_uncommitted(place) and (held is None or held.epoch != claim.epoch):
+                # Somebody else delivers it again: what was made of it here must not be committed.
+                self._lost.append(self._move(claim))
         for place, claim in self._claims.items():
             if place not in known or known[place].epoch != claim.epoch:
                 self._next[place] = self._committed[place] = claim.offset
@@ -186,7 +199,18 @@ class Consumer:
     def _keep_lease(self) -> None:
         """Only the lease: partitions change hands in the reading thread, between batches."""
         while not self._closing.wait(self._lease / RENEWALS_PER_LEASE):
-            # A disk that is full for a while must not end the thread: the next round tries again.
-            with suppress(ExternalError):
+            try:
                 if self._membership.keep():
                     self._wake.touch()
+            except ExternalError:
+                # A disk that is full for a while must not end the thread: the next round tries again.
+                continue
+            except UsageError:
+                return
+
+    def _is_uncommitted(self, place: tuple[int, int]) -> bool:
+        return self._next[place] != self._committed[place]
+
+    def _move(self, claim: Claim) -> OffsetMove:
+        offset = self._next[claim.place]
+        return OffsetMove(self._membership.group, self.member, claim.epoch, claim.topic, claim.partition, offset)

@@ -18,6 +18,7 @@ from headwater.log.check import Checker, Finding, Progress, silent
 from headwater.log.clock import Clock
 from headwater.log.commit import Commit, Committed, Conflict, Request
 from headwater.log.consumer import LEASE, Consumer
+from headwater.log.dispatch import Dispatcher
 from headwater.log.follow import Follower, check_not_compacted, wait_past
 from headwater.log.groups import Membership
 from headwater.log.intake import Intake
@@ -73,6 +74,7 @@ class EmbeddedLog(Log):
         self._tails = Tails(self.directory, storage, durability)
         self._writer = Writer(self._catalog, self._tails, self._wake, clock)
         self._intake = Intake(self._registry)
+        self._dispatcher = Dispatcher(self._intake.prepare, self._writer.commit_all)
         sealer = Sealer(self.directory, self._catalog, self._registry, storage, durability)
         self._upkeep = Upkeep(self.directory, self._catalog, self._registry, storage, clock, sealer)
         self._sealer, self._storage = sealer, storage
@@ -152,9 +154,7 @@ class EmbeddedLog(Log):
         epoch = sequence = 0
         if name is not None:
             epoch, sequence = self._take_producer(check_name("producer", name))
-        return Producer(
-            self._intake.prepare, self._submit, topic=topic, name=name, epoch=epoch, sequence=sequence, **options
-        )
+        return Producer(self._dispatcher, topic=topic, name=name, epoch=epoch, sequence=sequence, **options)
 
     def bookmark(self, name: str) -> object:
         self._check_open()
@@ -231,7 +231,7 @@ class EmbeddedLog(Log):
             self._clock,
             group,
             check_name("member", options.get("member", f"{os.getpid()}-{uuid.uuid4().hex[:12]}")),
-            [self._registry.topic(name) for name in names],
+            lambda: [self._registry.topic(name) for name in names],
             lease_seconds=lease.total_seconds(),
             start=options.get("start", "earliest"),
         )
@@ -321,6 +321,7 @@ class EmbeddedLog(Log):
         if self._closed or self._pid != os.getpid():
             return
         self._closed = True
+        self._dispatcher.close()
         self._upkeep.close()
         self._wake.close()
         self._tails.close()
@@ -389,7 +390,8 @@ def _check_directory(directory: Path, *, create: bool) -> None:
         raise UsageError(f"There is no log in {directory}.", hint="Create one with `headwater log init`.")
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file, not a directory.")
-    ours = {"catalog.db-wal", "catalog.db-shm", "write.lock", "upkeep.lock", "wake", "topics"}
+    locks = {"write.lock", "write.queue", "upkeep.lock", "upkeep.queue"}
+    ours = {"catalog.db-wal", "catalog.db-shm", "wake", "topics"} | locks
     if directory.exists() and {path.name for path in directory.iterdir()} - ours:
         raise UsageError(
             f"{directory} has other files in it, and no log.",

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from headwater.errors import Fenced
 from headwater.log.catalog import Catalog
 from headwater.log.clock import Clock
 from headwater.log.segments import partition_range
@@ -36,7 +37,7 @@ class Claim:
 
 
 class Membership:
-    """One member of one group."""
+    """One member of one group. A newer one of the same name replaces it: it is fenced from then on."""
 
     def __init__(
         self,
@@ -44,42 +45,48 @@ class Membership:
         clock: Clock,
         group: str,
         member: str,
-        topics: Sequence[Topic],
+        topics: Callable[[], Sequence[Topic]],
         *,
         lease_seconds: float,
         start: Literal["earliest", "latest"],
     ) -> None:
         self._catalog, self._clock = catalog, clock
         self.group, self.member = group, member
-        self._topics = {topic.id: topic for topic in topics}
+        self._find_topics, self._topics = topics, dict[int, Topic]()
         self._lease, self._start = lease_seconds, start
+        self._epoch = 0
 
-    def version(self) -> int:
-        """Grows whenever the division of the group's partitions may have to change."""
+    def version(self) -> tuple[int, int]:
+        """Changes whenever the division of the group's partitions may have to: with the group, and with the topics."""
         with self._catalog.read() as tx:
-            return _version(tx, self.group)
+            return _version(tx, self.group), _topics_version(tx)
 
-    def renew(self, in_use: Collection[tuple[int, int]] = ()) -> tuple[list[Claim], int]:
+    def renew(self, in_use: Collection[tuple[int, int]] = ()) -> tuple[list[Claim], tuple[int, int]]:
         """Joins or stays, and settles what this member claims from now on; that, and the group's version.
 
-        What is `in_use` is not given back.
+        What is `in_use` is not given back. Raises `Fenced`, and `UnknownTopic` once a topic was dropped.
         """
+        with self._catalog.read() as tx:
+            topics_version = _topics_version(tx)
+            self._topics = {topic.id: topic for topic in self._find_topics()}
         with self._catalog.write() as tx:
             before = _state(tx, self.group)
-            self._stay(tx)
+            epoch = self._stay(tx)
             self._drop_ended(tx)
             self._list_partitions(tx)
             self._settle(tx, in_use)
             if _state(tx, self.group) != before:
                 _changed(tx, self.group)
-            return self._claims(tx), _version(tx, self.group)
+            claims, version = self._claims(tx), _version(tx, self.group)
+        self._epoch = epoch
+        return claims, (version, topics_version)
 
     def keep(self) -> bool:
         """Prolongs the lease, and ends the leases that are over; whether there were any."""
         with self._catalog.write() as tx:
             tx.execute(
-                "UPDATE members SET lease_until = ? WHERE group_name = ? AND member = ?",
-                (self._clock.monotonic() + self._lease, self.group, self.member),
+                "UPDATE members SET lease_until = ? WHERE group_name = ? AND member = ? AND epoch = ?",
+                (self._clock.monotonic() + self._lease, self.group, self.member, self._epoch),
             )
             ended = self._drop_ended(tx)
             if ended:
@@ -89,17 +96,27 @@ class Membership:
     def leave(self) -> None:
         """Gives everything back."""
         with self._catalog.write() as tx:
-            _release(tx, self.group, self.member)
-            tx.execute("DELETE FROM members WHERE group_name = ? AND member = ?", (self.group, self.member))
-            _changed(tx, self.group)
+            mine = (self.group, self.member, self._epoch)
+            if tx.execute("DELETE FROM members WHERE group_name = ? AND member = ? AND epoch = ?", mine).rowcount:
+                _release(tx, self.group, self.member)
+                _changed(tx, self.group)
 
-    def _stay(self, tx: sqlite3.Connection) -> None:
-        topics = json.dumps(sorted(self._topics))
+    def _stay(self, tx: sqlite3.Connection) -> int:
+        """Is a member from now on; as of which epoch."""
+        name = (self.group, self.member)
+        row = tx.execute("SELECT epoch FROM members WHERE group_name = ? AND member = ?", name).fetchone()
+        epoch = self._epoch
+        if row is None or not epoch:
+            _release(tx, *name)
+            _changed(tx, self.group)
+            epoch = _version(tx, self.group)
+        elif row[0] != epoch:
+            raise Fenced("member", "/".join(name), epoch, row[0])
         until = self._clock.monotonic() + self._lease
-        tx.execute(
-            "INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?, ?)",
-            (self.group, self.member, topics, self._clock.boot(), until),
-        )
+        topics = json.dumps(sorted(self._topics))
+        values = (*name, topics, self._clock.boot(), until, epoch)
+        tx.execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?, ?, ?)", values)
+        return epoch
 
     def _drop_ended(self, tx: sqlite3.Connection) -> bool:
         ended = tx.execute(
@@ -205,6 +222,10 @@ def _release(tx: sqlite3.Connection, group: str, member: str) -> None:
 def _version(tx: sqlite3.Connection, group: str) -> int:
     row = tx.execute("SELECT version FROM groups WHERE name = ?", (group,)).fetchone()
     return int(row[0]) if row is not None else 0
+
+
+def _topics_version(tx: sqlite3.Connection) -> int:
+    return int(tx.execute("SELECT topics_version FROM log").fetchone()[0])
 
 
 def _changed(tx: sqlite3.Connection, group: str) -> None:

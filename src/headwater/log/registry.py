@@ -19,8 +19,7 @@ class Registry:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._version = -1
-        self._topics: dict[str, Topic] = {}
+        self._known: tuple[int, dict[str, Topic]] = (-1, {})
 
     def topics(self) -> list[Topic]:
         """All topics, by name."""
@@ -53,7 +52,7 @@ class Registry:
         with self._catalog.write() as tx:
             topic = _load(tx).get(name)
             if topic is None:
-                raise UnknownTopic(name, list(self._topics))
+                raise UnknownTopic(name, list(self._known[1]))
             if schema is not None:
                 topic = _evolve(tx, topic, parse_schema(schema))
             if partitions is not None:
@@ -70,7 +69,7 @@ class Registry:
         with self._catalog.write() as tx:
             topic = _load(tx).get(name)
             if topic is None:
-                raise UnknownTopic(name, list(self._topics))
+                raise UnknownTopic(name, list(self._known[1]))
             for other in _load(tx).values():
                 if other.settings.dead_letter == name:
                     raise UsageError(
@@ -90,9 +89,10 @@ class Registry:
     def _current(self) -> dict[str, Topic]:
         with self._catalog.read() as tx:
             version = tx.execute("SELECT topics_version FROM log").fetchone()[0]
-            if version != self._version:
-                self._topics, self._version = _load(tx), version
-        return self._topics
+            known = self._known
+            if known[0] != version:
+                known = self._known = version, _load(tx)
+        return known[1]
 
 
 def _load(tx: sqlite3.Connection) -> dict[str, Topic]:

@@ -45,11 +45,15 @@ class Writer:
 
     def commit(self, request: Request) -> Committed | Conflict:
         """Returns when the request is durable, or is known not to have happened. Raises what stopped it."""
-        self._waiting.append(request)
-        with self._leader:
-            while request.outcome is None and request.error is None:
-                self._commit_group(self._next_group())
+        self.commit_all([request])
         return request.settle()
+
+    def commit_all(self, requests: list[Request]) -> None:
+        """Returns when each request is durable or known not to have happened; `Request.settle` tells which."""
+        self._waiting.extend(requests)
+        with self._leader:
+            while not all(request.is_done for request in requests):
+                self._commit_group(self._next_group())
 
     def _next_group(self) -> list[Request]:
         group: list[Request] = []

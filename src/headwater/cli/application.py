@@ -1,0 +1,109 @@
+"""The program `headwater`: its commands, and what becomes of an error, a Ctrl-C and a closed pipe."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from headwater.cli import log_append, log_care, log_groups, log_read, log_topics
+from headwater.cli.failures import INTERRUPTED, PIPE_CLOSED, exit_code, explanation
+from headwater.cli.output import complain, hint, say
+from headwater.errors import HeadwaterError, InternalError
+
+
+class Commands(TyperGroup):
+    """The commands; an expected error is a sentence, a hint and an exit code, and only a bug shows a stack trace."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002 - the signature of what it overrides
+        windows_expand_args: bool = True,  # noqa: FBT001, FBT002
+        **extra: Any,
+    ) -> Any:
+        try:
+            code = super().main(args, prog_name or "headwater", complete_var, standalone_mode=False, **extra)
+        except typer.TyperException as error:
+            code = _misused(error)
+        except typer.Abort:
+            code = INTERRUPTED
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            _let_go_of_stdout()
+            raise typer.Exit(PIPE_CLOSED) from None
+        except InternalError:
+            raise
+        except (HeadwaterError, OSError, sqlite3.Error) as error:
+            sentence, next_step = explanation(error)
+            complain(sentence)
+            if next_step:
+                hint(next_step)
+            raise typer.Exit(exit_code(error)) from None
+        return result
+
+
+def _misused(error: typer.TyperException) -> int:
+    """Says what is wrong with the command line; a command without any argument shows its help instead."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        say(error.format_message())
+    else:
+        complain(error.format_message())
+        if context is not None:
+            hint(f"`{context.command_path} --help` shows how it is used.")
+    return error.exit_code
+
+
+def _let_go_of_stdout() -> None:
+    """What is still buffered has no reader: without this, the interpreter complains about it at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+app = typer.Typer(
+    cls=Commands,
+    name="headwater",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="headwater: every change in one replayable log, and everything else derived from it.",
+)
+log = typer.Typer(
+    no_args_is_help=True,
+    help="Create, fill, read and look after a log. A directory is a log; there is no server to run.",
+)
+for family in (log_topics, log_append, log_read, log_groups, log_care):
+    family.register(log)
+app.add_typer(log, name="log")
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer hands it over by position
+    if wanted:
+        typer.echo(f"headwater {version('headwater')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    version_wanted: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    pass

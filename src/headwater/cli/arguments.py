@@ -1,0 +1,39 @@
+"""The arguments and options that several commands share, and the shape of their help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwater.cli.failures import Declined
+from headwater.log.embedded import EmbeddedLog, open_log
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of the log.", show_default=False)]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def open_existing(directory: Path, *, upkeep: bool = False) -> EmbeddedLog:
+    """The log in a directory, which must have one. Raises `UsageError`."""
+    return open_log(directory, create=False, upkeep=upkeep)
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help; every line is a command that can be run as it stands, or goes on in the next."""
+    return "\n".join(["Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)])
+
+
+def ask(question: str, *, yes: bool) -> None:
+    """Returns if the user agrees, or has agreed before. Raises `Declined`."""
+    if yes:
+        return
+    try:
+        agreed = typer.confirm(question, err=True)
+    except typer.Abort:
+        typer.echo(err=True)
+        raise Declined("Nobody answered, so nothing was changed.", hint="Add --yes to go on without asking.") from None
+    if not agreed:
+        raise Declined("Nothing was changed.")

@@ -1,0 +1,159 @@
+"""`headwater log` seal, compact, retain, check and repair: what keeps a log small, fast and whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from headwater.cli.arguments import Directory, Json, TopicName, Yes, ask, examples, open_existing
+from headwater.cli.failures import DAMAGED
+from headwater.cli.output import Column, count, folding, hint, number, print_json, print_table, say, warn
+from headwater.cli.progress import Bar
+from headwater.cli.quantities import format_size, parse_size
+from headwater.cli.topic_page import finding_json, offsets_of, segment_json
+from headwater.log.check import Finding
+
+PANEL = "Care"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    for command, *lines in (
+        (seal, "headwater log seal ./data orders"),
+        (compact, "headwater log seal ./data customers", "headwater log compact ./data customers"),
+        (retain, "headwater log retain ./data", "headwater log retain ./data --bytes-max 10GiB"),
+        (check, "headwater log check ./data"),
+        (repair, "headwater log repair ./data", "headwater log repair ./data --apply --yes"),
+    ):
+        app.command(rich_help_panel=PANEL, epilog=examples(*lines))(command)
+
+
+def seal(directory: Directory, topic: TopicName, *, as_json: Json = False) -> None:
+    """Turn all records of a topic into Parquet now, and print the files, for other tools to read."""
+    with open_existing(directory) as log:
+        before = {segment.file for segment in log.segments(topic)}
+        log.seal(topic)
+        segments = [segment for segment in log.segments(topic) if segment.state == "sealed"]
+        root = log.directory
+    if as_json:
+        print_json({**segment_json(segment), "file": str(root / segment.file)} for segment in segments)
+    else:
+        for segment in segments:
+            typer.echo(str(directory / segment.file))
+    new = [segment for segment in segments if segment.file not in before]
+    say(f"Sealed {count(len(new), 'segment')}; topic {topic} has {count(len(segments), 'Parquet file')}.")
+
+
+def compact(directory: Directory, topic: TopicName, *, as_json: Json = False) -> None:
+    """Keep only the newest record of every key, in what is sealed; for topics with cleanup=compact."""
+    with open_existing(directory) as log:
+        removed = log.compact(topic)
+        unsealed = sum(segment.rows for segment in log.segments(topic) if segment.state != "sealed")
+    if as_json:
+        print_json([{"topic": topic, "removed": removed, "unsealed": unsealed}])
+    else:
+        say(f"Compacted {topic}: removed {count(removed, 'record')}.")
+    if unsealed:
+        hint(f"{count(unsealed, 'record')} not sealed yet: `headwater log seal {directory} {topic}` and compact again.")
+
+
+def retain(
+    directory: Directory,
+    *,
+    bytes_max: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="From now on keep the whole log below it, such as 10GiB; none: no limit."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Do a round of upkeep: seal what is complete, delete what is too old or too much, compact where it pays."""
+    with open_existing(directory) as log:
+        if bytes_max is not None:
+            limit = None if bytes_max == "none" else parse_size(bytes_max)
+            log.keep_at_most(limit)
+            say("The log has no limit now." if limit is None else f"The log keeps at most {format_size(limit)} now.")
+        report = log.upkeep()
+    if as_json:
+        print_json([asdict(report)])
+        return
+    say(
+        f"Sealed {count(report.sealed, 'segment')}, deleted {count(report.deleted_segments, 'segment')} with "
+        f"{count(report.deleted_records, 'record')}, removed {count(report.compacted_records, 'record')} by "
+        f"compaction, swept {count(report.swept_files, 'file')}."
+    )
+
+
+def check(directory: Directory, *, as_json: Json = False) -> None:
+    """Read everything back and compare it with its checksums; exit code 4 if something is damaged."""
+    with open_existing(directory) as log, Bar("Checking") as bar:
+        segments = 0
+
+        def watch(done: int, total: int) -> None:
+            nonlocal segments
+            segments = total
+            bar(done, total, "segments")
+
+        findings = list(log.check(watch))
+    _print_findings(findings, as_json=as_json)
+    if findings:
+        warn(f"{_lost(findings)} can not be read back.")
+        hint(f"`headwater log repair {directory}` shows what can be saved.")
+        raise typer.Exit(DAMAGED)
+    say(f"Checked {count(segments, 'segment')}: all is well.")
+
+
+def repair(
+    directory: Directory,
+    *,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Save what can be read, and give up the rest, for good.")
+    ] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Show what would be lost by a repair, and carry it out with --apply.
+
+    Damaged files are kept, in the folder `damaged` of the log. Exit code 4 if there is damage that was not repaired.
+    """
+    with open_existing(directory) as log:
+        with Bar("Checking") as bar:
+            plan = log.repair(lambda done, total: bar(done, total, "segments"))
+        losses, saved = plan.losses, plan.saved
+        _print_findings(losses, as_json=as_json)
+        if not losses:
+            say("There is nothing to repair.")
+            return
+        say(f"A repair saves {count(saved, 'record')} of the damaged segments and loses {_lost(losses)}.")
+        if not apply:
+            hint(f"`headwater log repair {directory} --apply` does it.")
+            raise typer.Exit(DAMAGED)
+        ask("Give up what can not be read?", yes=yes)
+        plan.apply()
+    say(f"Repaired. The damaged files are in {directory / 'damaged'}.")
+
+
+def _print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
+    if as_json:
+        print_json(finding_json(finding) for finding in findings)
+    elif findings:
+        columns = [Column("topic"), number("partition"), Column("offsets"), number("records")]
+        columns += [folding("segment"), folding("reason")]
+        print_table(columns, [_finding_row(finding) for finding in findings])
+
+
+def _finding_row(finding: Finding) -> tuple[str, ...]:
+    return (
+        finding.topic or "-",
+        str(finding.partition),
+        offsets_of(finding),
+        f"{finding.records:,}",
+        finding.segment,
+        finding.reason,
+    )
+
+
+def _lost(findings: Sequence[Finding]) -> str:
+    return count(sum(finding.records for finding in findings), "record")

@@ -1,0 +1,261 @@
+"""`headwater log` init, topics, create, describe, alter and drop: a log and its topics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import typer
+
+from headwater.cli.arguments import Directory, Json, TopicName, Yes, ask, examples, open_existing
+from headwater.cli.holdings import holdings
+from headwater.cli.output import Column, count, folding, hint, number, print_json, print_table, say
+from headwater.cli.quantities import format_duration, format_size, parse_duration, parse_size
+from headwater.cli.topic_page import page_of, print_page
+from headwater.errors import UsageError
+from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.log.options import TopicOptions
+from headwater.log.topic import Topic
+from headwater.model.ddl import format_ddl
+
+PANEL = "Topics"
+NONE = "none"
+
+Cleanup = Annotated[
+    Literal["delete", "compact", "none"] | None,
+    typer.Option(
+        help="What becomes of old records: delete them by age and bytes, compact to the newest per key, or keep all.",
+        show_default=False,
+    ),
+]
+RetentionAge = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="Delete records that are older, such as 7d; none: never.")
+]
+RetentionBytes = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Delete the oldest records beyond it, such as 1GiB; none: never.")
+]
+DeadLetter = Annotated[
+    str | None, typer.Option(metavar="TOPIC", help="Where records go that do not fit; none: an append refuses them.")
+]
+SegmentBytesMax = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="At which size a new segment begins.", rich_help_panel="Tuning")
+]
+SegmentAgeMax = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="At which age a new segment begins.", rich_help_panel="Tuning")
+]
+TombstoneGrace = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION", help="How long compaction keeps a deleted key's tombstone.", rich_help_panel="Tuning"
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command(rich_help_panel=PANEL, epilog=examples("headwater log init ./data"))(init)
+    app.command(
+        rich_help_panel=PANEL,
+        epilog=examples(
+            'headwater log create ./data orders "id bigint, amount decimal(12,2), at timestamp" \\',
+            "    --key id --partitions 4 --event-time at --retention-age 7d --dead-letter orders.dead",
+            'headwater log create ./data customers "id bigint, name string" --key id --cleanup compact',
+        ),
+    )(create)
+    app.command(rich_help_panel=PANEL, epilog=examples("headwater log topics ./data"))(topics)
+    app.command(rich_help_panel=PANEL, epilog=examples("headwater log describe ./data orders"))(describe)
+    app.command(
+        rich_help_panel=PANEL,
+        epilog=examples('headwater log alter ./data orders --add-column "note string" --retention-bytes 1GiB'),
+    )(alter)
+    app.command(
+        rich_help_panel=PANEL,
+        epilog=examples('headwater log create ./data scratch "line string"', "headwater log drop ./data scratch --yes"),
+    )(drop)
+
+
+def init(directory: Directory) -> None:
+    """Create a log in a directory that is empty or does not exist."""
+    existed = (directory / "catalog.db").exists()
+    open_log(directory, upkeep=False).close()
+    say(f"There is a log in {directory} already." if existed else f"Created a log in {directory}.")
+    if not existed:
+        hint(f'`headwater log create {directory} orders "id bigint, amount double" --key id` makes a topic in it.')
+
+
+def topics(directory: Directory, *, as_json: Json = False) -> None:
+    """List the topics of a log."""
+    with open_existing(directory) as log:
+        found = [(topic, holdings(log.segments(topic.name), topic.partitions)) for topic in log.topics()]
+    sums = [(topic, sum(h.records for h in held), sum(h.bytes for h in held)) for topic, held in found]
+    if as_json:
+        print_json({**topic.describe(), "records": records, "bytes": size} for topic, records, size in sums)
+        return
+    if not sums:
+        say("The log has no topics yet.")
+        hint(f'`headwater log create {directory} orders "id bigint, amount double" --key id` makes one.')
+        return
+    print_table(
+        [Column("topic"), folding("key"), number("partitions"), number("records"), number("bytes"), folding("kept")],
+        [
+            (
+                topic.name,
+                ", ".join(topic.key) or "-",
+                str(topic.partitions),
+                f"{records:,}",
+                format_size(size),
+                kept(topic),
+            )
+            for topic, records, size in sums
+        ],
+    )
+
+
+def create(
+    directory: Directory,
+    topic: TopicName,
+    schema: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCHEMA",
+            help='Its columns as Spark DDL: "id bigint NOT NULL, tags array<string>".',
+            show_default=False,
+        ),
+    ],
+    *,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A key column; give it again for more. A key's records stay in order."),
+    ] = None,
+    partitions: Annotated[int, typer.Option(min=1, metavar="N", help="How many partitions.")] = 1,
+    event_time: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The timestamp column that says when it happened.")
+    ] = None,
+    retention_age: RetentionAge = None,
+    retention_bytes: RetentionBytes = None,
+    cleanup: Cleanup = None,
+    dead_letter: DeadLetter = None,
+    segment_bytes_max: SegmentBytesMax = None,
+    segment_age_max: SegmentAgeMax = None,
+    tombstone_grace: TombstoneGrace = None,
+    exist_ok: Annotated[
+        bool, typer.Option("--exist-ok", help="Be content with a topic that exists and is defined alike.")
+    ] = False,
+) -> None:
+    """Create a topic."""
+    settings = _settings(
+        retention_age, retention_bytes, cleanup, dead_letter, segment_bytes_max, segment_age_max, tombstone_grace
+    )
+    with open_existing(directory) as log:
+        made = log.create(
+            topic, schema, key=key, partitions=partitions, event_time=event_time, exist_ok=exist_ok, **settings
+        )
+    say(f"Topic {made.name} is there, with {count(made.partitions, 'partition')}: {format_ddl(made.schema)}.")
+
+
+def describe(directory: Directory, topic: TopicName, *, as_json: Json = False) -> None:
+    """Show a topic: columns, settings, what each partition holds, earlier schemas, losses."""
+    with open_existing(directory) as log:
+        page = page_of(log, log.topic(topic))
+    if as_json:
+        print_json([page.to_json()])
+    else:
+        print_page(page)
+
+
+def alter(
+    directory: Directory,
+    topic: TopicName,
+    *,
+    schema: Annotated[
+        str | None, typer.Option(metavar="DDL", help="All columns anew: nullable ones may be added, types widened.")
+    ] = None,
+    add_column: Annotated[
+        list[str] | None, typer.Option(metavar="DDL", help='A column to add, such as "note string"; again for more.')
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="More partitions, for a topic without a key.")
+    ] = None,
+    retention_age: RetentionAge = None,
+    retention_bytes: RetentionBytes = None,
+    cleanup: Cleanup = None,
+    dead_letter: DeadLetter = None,
+    segment_bytes_max: SegmentBytesMax = None,
+    segment_age_max: SegmentAgeMax = None,
+    tombstone_grace: TombstoneGrace = None,
+) -> None:
+    """Change a topic. Records stay as they are, and are read with the new columns."""
+    settings = _settings(
+        retention_age, retention_bytes, cleanup, dead_letter, segment_bytes_max, segment_age_max, tombstone_grace
+    )
+    if schema is not None and add_column:
+        raise UsageError("--schema and --add-column say the same thing twice.", hint="Use one of them.")
+    if schema is None and not add_column and partitions is None and not settings:
+        raise UsageError("There is nothing to change.", hint="`headwater log alter --help` lists what can be changed.")
+    with open_existing(directory) as log:
+        if add_column:
+            schema = ", ".join([format_ddl(log.topic(topic).schema), *add_column])
+        changed = log.alter(topic, schema=schema, partitions=partitions, **settings)
+    say(f"Changed topic {changed.name}.")
+
+
+def drop(directory: Directory, topic: TopicName, *, yes: Yes = False) -> None:
+    """Delete a topic with all its records and the offsets of its groups."""
+    with open_existing(directory) as log:
+        found = log.topic(topic)
+        ask(f"{_weight(log, found)} Delete it for good?", yes=yes)
+        log.drop(topic)
+    say(f"Deleted topic {topic}.")
+
+
+def kept(topic: Topic) -> str:
+    """How long records are kept, in a few words."""
+    settings = topic.settings
+    if settings.cleanup == "compact":
+        return "newest per key"
+    limits = []
+    if settings.retention_age is not None:
+        limits.append(format_duration(settings.retention_age))
+    if settings.retention_bytes is not None:
+        limits.append(format_size(settings.retention_bytes))
+    return ", ".join(limits) or "for ever"
+
+
+def _weight(log: EmbeddedLog, topic: Topic) -> str:
+    segments = log.segments(topic.name)
+    records, size = sum(s.rows for s in segments), sum(s.bytes for s in segments)
+    readers = sorted({lag.group for lag in log.lag() if lag.topic == topic.name})
+    read = f", and is read by {_listed(readers)}" if readers else ""
+    return f"Topic {topic.name} has {count(records, 'record')} ({format_size(size)}){read}."
+
+
+def _listed(groups: Sequence[str]) -> str:
+    return ("group " if len(groups) == 1 else "groups ") + ", ".join(groups)
+
+
+def _settings(
+    retention_age: str | None,
+    retention_bytes: str | None,
+    cleanup: Literal["delete", "compact", "none"] | None,
+    dead_letter: str | None,
+    segment_bytes_max: str | None,
+    segment_age_max: str | None,
+    tombstone_grace: str | None,
+) -> TopicOptions:
+    """The settings that were given; `none` lifts a limit."""
+    settings = TopicOptions()
+    if retention_age is not None:
+        settings["retention_age"] = None if retention_age == NONE else parse_duration(retention_age)
+    if retention_bytes is not None:
+        settings["retention_bytes"] = None if retention_bytes == NONE else parse_size(retention_bytes)
+    if cleanup is not None:
+        settings["cleanup"] = cleanup
+    if dead_letter is not None:
+        settings["dead_letter"] = None if dead_letter == NONE else dead_letter
+    if segment_bytes_max is not None:
+        settings["segment_bytes_max"] = parse_size(segment_bytes_max)
+    if segment_age_max is not None:
+        settings["segment_age_max"] = parse_duration(segment_age_max)
+    if tombstone_grace is not None:
+        settings["tombstone_grace"] = parse_duration(tombstone_grace)
+    return settings
