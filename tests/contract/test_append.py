@@ -54,7 +54,8 @@ def test_an_append_is_seen_by_every_handle_when_it_returns(log: Log, implementat
 def test_appending_nothing_changes_nothing(log: Log) -> None:
     log.create("orders", ORDERS, key="id")
     before = log.append("orders", orders(1))
-    for nothing in ([], b"", b"\n \n", pa.table({"id": pa.array([], pa.int64())})):
+    nothings: list[Rows] = [[], b"", b"\n \n", pa.table({"id": pa.array([], pa.int64())})]
+    for nothing in nothings:
         assert log.append("orders", nothing) == before
     assert log.position() == before
     assert numbers(log, "orders") == [1]
@@ -254,7 +255,8 @@ def test_a_tombstone_may_stand_among_records(log: Log) -> None:
 def test_what_can_not_be_deleted(log: Log) -> None:
     log.create("orders", ORDERS, key="id")
     log.create("events", ORDERS)
-    for keys in ([{"id": None}], [{}], [{"id": "x"}], [{"id": 1, "amount": 2}], b"[1]"):
+    misfits: list[Rows] = [[{"id": None}], [{}], [{"id": "x"}], [{"id": 1, "amount": 2}], b"[1]"]
+    for keys in misfits:
         with pytest.raises(InvalidRecords):
             log.delete("orders", keys)
     with pytest.raises(UsageError):

@@ -49,7 +49,7 @@ def test_a_commit_tells_the_offsets_it_gave(log: Log) -> None:
 def test_nothing_is_seen_before_the_end_and_nothing_after_an_error(log: Log, implementation: Implementation) -> None:
     other = implementation.open()
     before = log.position()
-    with pytest.raises(ZeroDivisionError), log.commit() as commit:
+    with pytest.raises(ZeroDivisionError), log.commit() as commit:  # noqa: PT012 (what is done before counts)
         commit.append("orders", orders(1))
         commit.bookmark("place", 1)
         assert numbers(other, "orders") == numbers(log, "orders") == []
@@ -62,7 +62,7 @@ def test_nothing_is_seen_before_the_end_and_nothing_after_an_error(log: Log, imp
 
 
 def test_records_that_do_not_fit_stop_the_whole_commit(log: Log) -> None:
-    with pytest.raises(InvalidRecords), log.commit() as commit:
+    with pytest.raises(InvalidRecords), log.commit() as commit:  # noqa: PT012 (what is done before counts)
         commit.append("orders", orders(1))
         commit.append("payments", [{"id": "x"}])
     assert numbers(log, "orders", "payments") == []
@@ -142,8 +142,7 @@ def test_of_racing_writers_one_wins_each_version(log: Log, implementation: Imple
 
     def count_up(writer: int) -> int:
         won = 0
-        while (version := log.bookmark("version") or 0) < 40:
-            assert isinstance(version, int)
+        while (version := int(str(log.bookmark("version") or 0))) < 40:
             with handles[writer % 2].commit() as commit:
                 commit.append("payments", orders(version + 1))
                 commit.bookmark("version", version + 1, expect=version or None)

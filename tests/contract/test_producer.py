@@ -32,7 +32,7 @@ def error_of(sent: Future[Position]) -> type[BaseException] | None:
 def fill(producer: Producer, first: int = 1) -> Future[Position]:
     """Sends one record that is on its way to the disk, and does not get there, when this returns."""
     sent = producer.send(order(first))
-    eventually(lambda: producer._flying == 1)
+    eventually(lambda: producer._outbox.flying == 1)
     return sent
 
 
@@ -126,7 +126,7 @@ def test_block_lets_the_sender_wait(log: Log, implementation: Implementation) ->
             fill(producer)
             producer.send(order(2))
             blocked = pool.submit(producer.send, order(3))
-            eventually(lambda: blocked.running())
+            eventually(blocked.running)
             assert producer.stats().waiting == 2
             assert not blocked.done()
         blocked.result(WAIT).result(WAIT)
@@ -185,7 +185,7 @@ def test_many_threads_send(log: Log) -> None:
         sent = list(pool.map(lambda number: producer.send(order(number)), range(400)))
         for one in sent:
             one.result(WAIT)
-    assert log.scan("payments")["id"].sort().to_pylist() == list(range(400))  # type: ignore[attr-defined]
+    assert sorted(log.scan("payments")["id"].to_pylist()) == list(range(400))
 
 
 def test_what_a_future_carries_is_always_an_error_of_the_log(log: Log) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -16,8 +15,6 @@ from headwater.model.record import Record
 from headwater.model.types import CommitNumber
 from tests.contract.implementation import RETENTION, Implementation
 from tests.contract.looking import AT_ONCE, ORDERS, SOON, numbers, orders, values
-
-Fixture = Callable[[str], list[Record]]
 
 
 @pytest.fixture(params=["unsettled", "settled", "half settled"])
@@ -109,7 +106,7 @@ def test_batches_are_the_same_records_per_partition(log: Log, events: list[Recor
             assert set(batch.records["_partition"].to_pylist()) == {batch.partition}
             assert batch.next_offset == batch.records["_offset"][-1].as_py() + 1
             found[batch.partition] += batch.records["id"].to_pylist()
-        expected = [r for r in log.read("events", start=start)]
+        expected = list(log.read("events", start=start))
         assert found == {p: [r.value["id"] for r in expected if r.partition == p and r.value] for p in (0, 1)}
 
 
@@ -228,6 +225,21 @@ def test_following_ends_at_its_end(log: Log) -> None:
     assert [r.value for r in reading] == orders(5)
 
 
+def test_following_ends_at_a_time_that_is_still_to_come(log: Log, implementation: Implementation) -> None:
+    log.create("orders", ORDERS, partitions=2)
+    log.append("orders", orders(0), partition=0)
+    [record] = log.read("orders")
+    reading = log.read("orders", end=record.at + timedelta(seconds=3), follow=True, patience=SOON)
+    assert next(reading).value == orders(0)[0]
+    implementation.let_time_pass()
+    log.append("orders", orders(1), partition=1)
+    assert next(reading).value == orders(1)[0]
+    for _ in range(3):
+        implementation.let_time_pass()
+    log.append("orders", orders(2), partition=1)
+    assert list(reading) == []
+
+
 def test_followers_in_many_threads_see_everything(log: Log, implementation: Implementation) -> None:
     log.create("orders", ORDERS, key="id", partitions=3)
 
@@ -312,7 +324,7 @@ def test_a_closed_log_says_so(log: Log) -> None:
     log.close()
     for use in (
         log.position, log.topics, log.groups, lambda: log.append("orders", orders(1)), lambda: log.read("orders"),
-        lambda: log.table("orders"), lambda: log.lag(), lambda: log.bookmark("a"), lambda: log.commit(),
+        lambda: log.table("orders"), log.lag, lambda: log.bookmark("a"), log.commit,
         lambda: log.consumer("orders", group="billing"), lambda: log.producer("orders"),
     ):  # fmt: skip
         with pytest.raises(UsageError):

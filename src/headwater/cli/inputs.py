@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,16 @@ class InputBatch:
     total: int | None
 
 
+def check_file(file: Path) -> None:
+    """Raises `UsageError` if there is nothing to read."""
+    if file == STDIN:
+        return
+    if not file.exists():
+        raise UsageError(f"There is no file {file}.", hint="Name a file, or - for standard input.")
+    if file.is_dir():
+        raise UsageError(f"{file} is a directory.", hint="Name a file, or - for standard input.")
+
+
 def format_of(file: Path, given: Format | None) -> Format:
     """The format that was given, or the one of the file's ending. Raises `UsageError`."""
     if given is not None:
@@ -63,7 +74,9 @@ def json_batches(file: Path, skip: int = 0) -> Iterator[InputBatch]:
     """JSON lines, without the first `skip` records. Blank lines are no records."""
     fd = os.dup(0) if file == STDIN else os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        total = None if file == STDIN else os.fstat(fd).st_size
+        status = os.fstat(fd)
+        # A pipe has no size.
+        total = status.st_size if stat.S_ISREG(status.st_mode) else None
         yield from _batched(fd, total, skip)
     finally:
         os.close(fd)

@@ -11,7 +11,7 @@ import typer
 
 from headwater.cli.arguments import Directory, Json, TopicName, examples, open_existing
 from headwater.cli.failures import FAILED
-from headwater.cli.inputs import STDIN, Format, InputBatch, format_of, json_batches, parquet_batches
+from headwater.cli.inputs import STDIN, Format, InputBatch, check_file, format_of, json_batches, parquet_batches
 from headwater.cli.output import complain, count, hint, print_json, say, warn
 from headwater.cli.progress import Bar, uninterrupted
 from headwater.errors import HeadwaterError, Indeterminate, InvalidRecords, UsageError
@@ -94,13 +94,7 @@ def append(
     topic: TopicName,
     file: Annotated[
         Path,
-        typer.Argument(
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            allow_dash=True,
-            help="JSON lines or Parquet; - is standard input.",
-        ),
+        typer.Argument(metavar="FILE", help="JSON lines or Parquet; - is standard input."),
     ] = STDIN,
     *,
     input_format: Annotated[
@@ -110,7 +104,12 @@ def append(
         bool, typer.Option("--delete", help="The records are keys: append a tombstone for each.")
     ] = False,
     partition: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Append to this partition, whatever the key.")
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Append to this partition, whatever the key. A key in two partitions is two rows of the table.",
+        ),
     ] = None,
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header for every record; again for more.")
@@ -135,6 +134,7 @@ def append(
         raise UsageError("--resume knows itself what to skip.", hint="Leave out --skip-records.")
     bookmark = None if resume is None else check_name("bookmark", f"append.{topic}.{resume}")
     request = Request(topic, delete, partition, _headers(header or []), bookmark)
+    check_file(file)
     chosen = format_of(file, input_format)
     # A stream may be appended for days: retention has to be kept meanwhile.
     with open_existing(directory, upkeep=True) as log:

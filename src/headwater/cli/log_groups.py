@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
     app.command(rich_help_panel=PANEL, epilog=examples("headwater log groups ./data"))(groups)
     app.command(
         rich_help_panel=PANEL,
-        epilog=examples("headwater log lag ./data", "headwater log lag ./data --alarm-records 100000 --alarm-age 5m"),
+        epilog=examples("headwater log lag ./data --alarm-records 100000 --alarm-age 5m"),
     )(lag)
 
 

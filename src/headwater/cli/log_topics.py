@@ -147,10 +147,12 @@ def create(
         retention_age, retention_bytes, cleanup, dead_letter, segment_bytes_max, segment_age_max, tombstone_grace
     )
     with open_existing(directory) as log:
+        existed = topic in {each.name for each in log.topics()}
         made = log.create(
             topic, schema, key=key, partitions=partitions, event_time=event_time, exist_ok=exist_ok, **settings
         )
-    say(f"Topic {made.name} is there, with {count(made.partitions, 'partition')}: {format_ddl(made.schema)}.")
+    made_now = f"Created topic {made.name} with {count(made.partitions, 'partition')}: {format_ddl(made.schema)}."
+    say(f"Topic {made.name} exists already, defined alike." if existed else made_now)
 
 
 def describe(directory: Directory, topic: TopicName, *, as_json: Json = False) -> None:

@@ -42,9 +42,10 @@ class Bar:
 
     def __call__(self, done: int, total: int | None, note: str = "") -> None:
         if self._possible and not self._shown and time.monotonic() - self._began >= QUIET_SECONDS:
+            self._progress.update(self._task, completed=done, total=total, note=note)
             self._shown = True
             self._progress.start()
-        if self._shown:
+        elif self._shown:
             self._progress.update(self._task, completed=done, total=total, note=note)
 
     def close(self) -> None:
@@ -67,6 +68,9 @@ class Bar:
 def uninterrupted() -> Iterator[None]:
     """Puts a Ctrl-C off until the block has ended, so that it is known what happened. A second one is not put off."""
     before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:  # as a shell starts a program in the background
+        yield
+        return
     came = False
 
     def note(_number: int, _frame: FrameType | None) -> None:

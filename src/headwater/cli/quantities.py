@@ -76,8 +76,8 @@ def format_size(size: int) -> str:
         if value < 1023.95:
             break
         value, unit = value / 1024, larger
-    whole = unit == "B" or value >= 99.95 or value == int(value)
-    return f"{value:.0f} {unit}" if whole else f"{value:.1f} {unit}"
+    digits = f"{value:.0f}" if value >= 99.95 else f"{value:.1f}".removesuffix(".0")
+    return f"{digits} {unit}"
 
 
 def format_age(seconds: float) -> str:

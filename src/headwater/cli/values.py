@@ -6,6 +6,7 @@ import base64
 import json
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -55,7 +56,8 @@ class RecordText:
     def to_line(self, record: Record) -> str:
         """The columns of the record for people."""
         shown = self._key_columns(record) if record.value is None else record.value
-        parts = [f"{name}={readable(value)}" for name, value in self._encoded(shown).items()]
+        encoded = self._encoded(shown)
+        parts = [f"{name}={_glance(shown[name], encoded[name])}" for name in shown]
         if record.value is None:
             parts.append("(deleted)")
         if record.headers:
@@ -113,6 +115,14 @@ def readable(value: object) -> str:
         # What is not printable could change the terminal; as an escape it can not.
         return value if plain else json.dumps(value, ensure_ascii=not value.isprintable())
     return json.dumps(value, separators=(",", ":"))
+
+
+def _glance(value: object, encoded: object) -> str:
+    """Bytes that are text are shown as text, everything else as in JSON."""
+    if isinstance(value, bytes):
+        with suppress(UnicodeDecodeError):
+            return readable(value.decode())
+    return readable(encoded)
 
 
 def _same(value: object) -> object:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
 from headwater.errors import UsageError
 from headwater.log.lock import FileLock
-from headwater.log.storage import Storage, catalog_error
+from headwater.log.storage import Storage, catalog_error, storage_error
 
 FORMAT = 1
 Durability = Literal["fsync", "os"]
@@ -150,9 +150,10 @@ class Catalog:
         with self._lock.hold(WRITE_LOCK_SECONDS_MAX):
             connection = self._writer
             try:
+                self._bury_half_commit()
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
-                self._storage.commit(connection)
+                self._commit()
             except sqlite3.Error as error:
                 self._roll_back()
                 raise catalog_error(error, self.path) from error
@@ -183,6 +184,12 @@ class Catalog:
             number: int = tx.execute("SELECT commit_number FROM log").fetchone()[0]
         return number
 
+    def committed_at(self) -> int:
+        """When the last commit happened: no later one has an earlier time."""
+        with self.read() as tx:
+            at: int = tx.execute("SELECT committed_at FROM log").fetchone()[0]
+        return at
+
     def close(self) -> None:
         """Waits for a transaction that writes; one that reads ends by itself."""
         self._lock.close()
@@ -192,6 +199,28 @@ class Catalog:
             for connection in self._idle:
                 connection.close()
             self._idle.clear()
+
+    def _commit(self) -> None:
+        try:
+            self._lock.mark(on=True)
+        except OSError as error:
+            raise storage_error(error, self.path) from error
+        self._storage.commit(self._writer)
+        # A mark that stays costs the next writer a transaction, and nothing else.
+        with suppress(OSError):
+            self._lock.mark(on=False)
+
+    def _bury_half_commit(self) -> None:
+        """Sees to it that a COMMIT which its process did not live to finish is never found again.
+
+        It may stand in SQLite's log, and nobody sees it; but who opens the catalog after all others are gone reads
+        that log anew and takes it for committed. By then its bytes in the segments would have been written over, and
+        its files swept. A transaction of our own takes its place in SQLite's log first.
+        """
+        if self._lock.is_marked:
+            self._writer.execute("BEGIN IMMEDIATE")
+            self._writer.execute("UPDATE log SET topics_version = topics_version + 1")
+            self._commit()
 
     def _roll_back(self) -> None:
         if self._writer.in_transaction:
@@ -226,7 +255,10 @@ class Catalog:
         if not self._is_prepared():
             self._writer.execute("PRAGMA journal_mode=WAL")
             self._writer.executescript(f"BEGIN; {_TABLES} INSERT INTO log VALUES (1, {FORMAT}, 0, 0, 0, NULL); COMMIT;")
-            self._storage.sync_directory(self.path.parent)
+            try:
+                self._storage.sync_directory(self.path.parent)
+            except OSError as error:
+                raise storage_error(error, self.path) from error
 
     def _check_format(self) -> None:
         found = self._writer.execute("SELECT format FROM log").fetchone()[0]

@@ -8,18 +8,17 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headwater.errors import Corrupt
 from headwater.log.catalog import Catalog
 from headwater.log.reader import PartitionReader
 from headwater.log.registry import Registry
-from headwater.log.sealed import COMMIT, OFFSET, SealedFile, sealed_schema
+from headwater.log.sealed import SealedFile, sealed_schema
 from headwater.log.segment import MAGIC, Frame, read_header, walk_frames
 from headwater.log.segments import Segment, select
 from headwater.log.topic import Topic
+from headwater.model.evolution import conform
 
 Progress = Callable[[int, int], None]
 """Called with how many segments are done, and how many there are."""
@@ -83,17 +82,26 @@ class Checker:
         except OSError as error:
             return Salvage(lost=[(segment.base_offset, segment.end_offset - 1, error.strerror or str(error))])
         if segment.state == "sealed":
-            return self._salvage_sealed(segment, content, keep=keep)
+            return self._salvage_sealed(topic, segment, content, keep=keep)
         return self._salvage_frames(topic, segment, content[: segment.bytes], keep=keep)
 
-    def _salvage_sealed(self, segment: Segment, content: bytes, *, keep: bool) -> Salvage:
+    def _salvage_sealed(self, topic: Topic, segment: Segment, content: bytes, *, keep: bool) -> Salvage:
+        salvage = Salvage()
         try:
-            SealedFile(self._directory, segment)
+            file = SealedFile(segment, content[: segment.bytes])
         except Corrupt as damage:
-            return _row_groups(segment, content, damage.reason)
-        if not keep:
-            return Salvage()
-        return _row_groups(segment, content, "")
+            return Salvage(lost=[(damage.first, damage.last, damage.reason)])
+        for group in file.groups:
+            try:
+                file.check(group)
+            except Corrupt as damage:
+                salvage.lost.append((damage.first, damage.last, damage.reason))
+            else:
+                salvage.records += [conform(file.group(group), sealed_schema(topic.schema))] if keep else []
+        if len(content) > segment.bytes and not salvage.lost:
+            reason = f"the file has {len(content)} bytes of {segment.bytes}, the others behind the records"
+            salvage.lost.append((segment.base_offset, segment.base_offset - 1, reason))
+        return salvage
 
     def _salvage_frames(self, topic: Topic, segment: Segment, content: bytes, *, keep: bool) -> Salvage:
         salvage, frames = Salvage(), list[Frame]()
@@ -150,47 +158,6 @@ def _gaps(tx: sqlite3.Connection, topic_id: int, partition: int, start: int, end
         covered = max(covered, segment.end_offset)
     if covered < end:
         yield covered, end - 1
-
-
-def _row_groups(segment: Segment, content: bytes, reason: str) -> Salvage:
-    """What a Parquet file still holds, row group by row group; its pages have checksums of their own."""
-    salvage = Salvage()
-    offset = segment.base_offset
-    try:
-        parquet = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
-        groups = parquet.num_row_groups
-    except (pa.ArrowException, OSError) as error:
-        reason = f"{reason}, and its footer can not be read ({error})"
-        return Salvage(lost=[(segment.base_offset, segment.end_offset - 1, reason)])
-    for group in range(groups):
-        try:
-            table = parquet.read_row_group(group)
-            offsets = table[OFFSET.name].to_numpy()
-        except (pa.ArrowException, OSError, KeyError):
-            continue
-        if not _plausible(table, offsets, offset, segment):
-            continue
-        # Without damage every offset that is missing was compacted away; with damage nobody knows.
-        if reason and int(offsets[0]) > offset and not salvage.lost:
-            salvage.lost.append((offset, int(offsets[0]) - 1, reason))
-        salvage.records.append(table)
-        offset = int(offsets[-1]) + 1
-    if reason and offset < segment.end_offset:
-        salvage.lost.append((offset, segment.end_offset - 1, reason))
-    if reason and not salvage.lost:
-        salvage.lost.append((segment.base_offset, segment.base_offset - 1, f"{reason}, outside the records"))
-    return salvage
-
-
-def _plausible(table: pa.Table, offsets: np.ndarray, first: int, segment: Segment) -> bool:
-    commits = table[COMMIT.name].to_numpy()
-    return bool(
-        len(offsets)
-        and offsets[0] >= first
-        and offsets[-1] < segment.end_offset
-        and (np.diff(offsets) > 0).all()
-        and (np.diff(commits) >= 0).all()
-    )
 
 
 def _next_frame(buffer: memoryview, start: int, segment: Segment, offset: int) -> Frame | None:

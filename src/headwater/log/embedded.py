@@ -33,7 +33,7 @@ from headwater.log.registry import Registry
 from headwater.log.repair import Repair
 from headwater.log.sealing import Sealer
 from headwater.log.segments import Segment, select
-from headwater.log.storage import Storage
+from headwater.log.storage import Storage, storage_error
 from headwater.log.tail import Tails
 from headwater.log.topic import Topic, TopicSettings, define_topic
 from headwater.log.upkeep import Upkeep, UpkeepReport
@@ -65,8 +65,8 @@ class EmbeddedLog(Log):
         self._pid = os.getpid()
         if durability not in ("fsync", "os"):
             raise UsageError(f"{durability!r} is not a durability.", hint="Use 'fsync' (default) or 'os'.")
-        _check_directory(self.directory, create=create)
         storage, clock = storage or Storage(), clock or Clock()
+        _check_directory(self.directory, storage, create=create)
         self._clock = clock
         self._catalog = Catalog(self.directory, storage, durability)
         self._registry = Registry(self._catalog)
@@ -116,7 +116,7 @@ class EmbeddedLog(Log):
         self._check_open()
         for file in self._registry.drop(name):
             self._tails.forget(file)
-            self._storage.remove(self.directory / file)
+            self._storage.discard(self.directory / file)
 
     def topics(self) -> list[Topic]:
         self._check_open()
@@ -127,6 +127,7 @@ class EmbeddedLog(Log):
         return self._registry.topic(name)
 
     def append(self, topic: str, rows: Rows, *, partition: int | None = None) -> Position:
+        self._check_open()
         # Appends of several threads may share one commit; a commit of the caller's own making never does.
         with Commit(self._intake.prepare, self._submit, mergeable=True) as commit:
             commit.append(topic, rows, partition=partition)
@@ -308,7 +309,9 @@ class EmbeddedLog(Log):
         """A plan of what can be saved from damaged segments and what is lost; nothing happens until `apply`."""
         self._check_open()
         checker = Checker(self.directory, self._catalog, self._registry)
-        return Repair(checker, self._catalog, self._registry, self._sealer, self._clock).plan(progress)
+        return Repair(checker, self._catalog, self._registry, self._sealer, self._clock, self._upkeep.exclusively).plan(
+            progress
+        )
 
     def losses(self) -> list[Finding]:
         """What repairs had to give up, ever."""
@@ -383,7 +386,7 @@ def _reopen(directory: str, options: dict[str, Any]) -> EmbeddedLog:
     return EmbeddedLog(directory, create=False, **options)
 
 
-def _check_directory(directory: Path, *, create: bool) -> None:
+def _check_directory(directory: Path, storage: Storage, *, create: bool) -> None:
     if (directory / "catalog.db").exists():
         return
     if not create:
@@ -397,7 +400,19 @@ def _check_directory(directory: Path, *, create: bool) -> None:
             f"{directory} has other files in it, and no log.",
             hint="Name an empty directory, or one that does not exist.",
         )
-    directory.mkdir(parents=True, exist_ok=True)
+    _make_directory(directory, storage)
+
+
+def _make_directory(directory: Path, storage: Storage) -> None:
+    """Makes the log's directory and those above it, and returns when their names are on the disk."""
+    try:
+        for missing in [path for path in reversed([directory, *directory.parents]) if not path.exists()]:
+            storage.make_directory(missing)
+            storage.sync_directory(missing.parent)
+        # Whoever made it may have died before its name was on the disk.
+        storage.sync_directory(directory.parent)
+    except OSError as error:
+        raise storage_error(error, directory) from error
 
 
 def _newest(reader: PartitionReader, topic: Topic, commit: int) -> pa.Table:

@@ -16,7 +16,6 @@ from headwater.log.port import End, Start
 from headwater.log.reader import Batch, PartitionReader
 from headwater.log.registry import Registry
 from headwater.log.sealed import AT, COMMIT
-from headwater.log.segments import partition_range
 from headwater.log.topic import Topic
 from headwater.log.wake import Wake
 from headwater.model.position import Position
@@ -39,22 +38,23 @@ class Follower:
         end: End | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:
-        self._catalog, self._wake = catalog, wake
+        self._directory, self._catalog, self._registry, self._wake = directory, catalog, registry, wake
+        self._end, self._columns = end, columns
         names = [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
-        chosen = [registry.topic(name) for name in names]
-        for topic in chosen:
-            _check_columns(topic, columns)
-        self._readers = [
-            PartitionReader(directory, catalog, registry, topic, partition, columns)
-            for topic in chosen
-            for partition in range(topic.partitions)
-        ]
+        self._topics = [registry.topic(name) for name in names]
         self._until_commit = int(end.commit) if isinstance(end, Position) else None
-        if self._until_commit is not None:
-            for topic in chosen:
+        for topic in self._topics:
+            _check_columns(topic, columns)
+            if self._until_commit is not None:
                 check_not_compacted(catalog, topic, self._until_commit)
-        self._next = [_start(catalog, reader, start) for reader in self._readers]
-        self._until = [_end(reader, end) for reader in self._readers]
+        self._readers: list[PartitionReader] = []
+        self._next: list[int] = []
+        self._until: list[int | None] = []
+        if start == "latest":
+            # The ends of the partitions, looked up one after the other, could cut through a commit.
+            start = Position(CommitNumber(catalog.position()))
+        for topic in self._topics:
+            self._take_in(topic, range(topic.partitions), start)
 
     def batches(self, *, follow: bool = False, patience: timedelta | None = None) -> Iterator[Batch]:
         """Each partition's records in order; every round ends at one commit in all partitions."""
@@ -72,6 +72,23 @@ class Follower:
         for reader in self._readers:
             reader.close()
 
+    def _take_in(self, topic: Topic, partitions: range, start: Start) -> None:
+        for partition in partitions:
+            reader = PartitionReader(self._directory, self._catalog, self._registry, topic, partition, self._columns)
+            self._readers.append(reader)
+            self._next.append(_start(self._catalog, reader, start))
+            self._until.append(_end(reader, self._end))
+
+    def _take_in_what_is_new(self) -> None:
+        """Partitions that were added since, from their beginning; and where in each an end in time lies by now."""
+        for index, known in enumerate(self._topics):
+            topic = self._registry.topic(known.name)
+            if topic.id == known.id and topic.partitions > known.partitions:
+                self._take_in(topic, range(known.partitions, topic.partitions), "earliest")
+                self._topics[index] = topic
+        if isinstance(self._end, datetime):
+            self._until = [_end(reader, self._end) for reader in self._readers]
+
     def _rounds(self, *, follow: bool, patience: timedelta | None) -> Iterator[int]:
         """The commits up to which to read, one after the other; waits between them."""
         try:
@@ -79,6 +96,8 @@ class Follower:
             while True:
                 ticket = self._wake.ticket() if follow else 0
                 now = self._catalog.position()
+                if follow:
+                    self._take_in_what_is_new()
                 limit = now if self._until_commit is None else min(now, self._until_commit)
                 if limit > done:
                     yield limit
@@ -97,6 +116,8 @@ class Follower:
     def _finished(self, now: int) -> bool:
         if self._until_commit is not None and now >= self._until_commit:
             return True
+        if isinstance(self._end, datetime) and self._catalog.committed_at() < microseconds(self._end):
+            return False
         pairs = zip(self._next, self._until, strict=True)
         return all(until is not None and offset >= until for offset, until in pairs)
 
@@ -105,6 +126,9 @@ class Follower:
         while until is None or self._next[index] < until:
             batch = reader.read(self._next[index], until_commit=limit, until_offset=until)
             if batch is None:
+                # Records before the end that compaction removed never come, once there is one behind it.
+                if until is not None and reader.read(until, until_commit=limit) is not None:
+                    self._next[index] = until
                 return
             self._next[index] = batch.next_offset
             yield batch
@@ -177,17 +201,15 @@ def _start(catalog: Catalog, reader: PartitionReader, start: Start) -> int:
     if isinstance(start, datetime):
         return reader.seek(AT.name, microseconds(start))
     if isinstance(start, Mapping):
-        return start.get(reader.partition, 0)
+        return start[reader.partition] if reader.partition in start else reader.first()
     if isinstance(start, int):
         return start
-    if start not in ("earliest", "latest"):
+    if start != "earliest":
         raise UsageError(
             f"{start!r} is not a place to start.",
             hint="Use 'earliest', 'latest', an offset, a datetime or a Position.",
         )
-    with catalog.read() as tx:
-        first, end = partition_range(tx, reader.topic, reader.partition)
-    return first if start == "earliest" else end
+    return reader.first()
 
 
 def _end(reader: PartitionReader, end: End | None) -> int | None:

@@ -62,6 +62,15 @@ class FileLock:
         finally:
             self._threads.release()
 
+    @property
+    def is_marked(self) -> bool:
+        """Whether the holder, or the last one, has left a mark. Only who holds the lock may ask."""
+        return os.pread(self._fd, 1, 0) not in (b"", b"\0")
+
+    def mark(self, *, on: bool) -> None:
+        """Leaves a mark that outlives the holder, or takes it away. Only who holds the lock may."""
+        os.pwrite(self._fd, b"\1" if on else b"\0", 0)
+
     def close(self) -> None:
         """Waits for the thread that holds it; from then on nobody gets it here."""
         with self._threads:
@@ -109,8 +118,8 @@ class FileLock:
                 if given_up.is_set():
                     _close(fd)
 
-        threading.Thread(target=wait_in_kernel, name="headwater-lock", daemon=True).start()
         try:
+            threading.Thread(target=wait_in_kernel, name="headwater-lock", daemon=True).start()
             if acquired.wait(seconds_max):
                 return fd
         except BaseException:

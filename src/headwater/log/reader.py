@@ -11,14 +11,14 @@ from typing import Literal, Self
 import numpy as np
 import pyarrow as pa
 
-from headwater.errors import Corrupt, RecordsGone
+from headwater.errors import Corrupt, RecordsGone, UnknownTopic
 from headwater.log.catalog import Catalog
 from headwater.log.registry import Registry
-from headwater.log.sealed import AT, COMMIT, OFFSET, PARTITION, SealedFile
-from headwater.log.segment import DELETED, HEADERS, Frame, read_body, walk_frames
+from headwater.log.sealed import AT, COMMIT, OFFSET, PARTITION, SealedFile, sealed_schema
+from headwater.log.segment import DELETED, HEADERS, Frame, read_body, stored_schema, walk_frames
 from headwater.log.segments import Segment, mark_before, partition_range, segment_from
 from headwater.log.topic import Topic
-from headwater.model.evolution import conform
+from headwater.model.evolution import conform, evolves
 from headwater.model.record import SYSTEM_COLUMNS
 
 # How much of a segment is read at once: enough for the disk, little enough to hand on soon.
@@ -56,6 +56,7 @@ class PartitionReader:
         self._sealed: SealedFile | None = None
         self._file: tuple[str, int] | None = None
         self._place: tuple[int, int, int] | None = None
+        self._last: tuple[int, int, Batch] | None = None
 
     def read(self, offset: int, *, until_commit: int | None = None, until_offset: int | None = None) -> Batch | None:
         """The next records from the offset on, up to a commit (included) and an offset (not included).
@@ -118,7 +119,7 @@ class PartitionReader:
         if self._file is not None:
             os.close(self._file[1])
             self._file = None
-        self._sealed = None
+        self._sealed = self._last = None
 
     def __enter__(self) -> Self:
         return self
@@ -139,7 +140,7 @@ class PartitionReader:
             try:
                 if segment.state == "sealed":
                     return segment, self._read_sealed(segment, offset)
-                return segment, self._read_frames(segment, *place)
+                return segment, self._again(segment, offset) or self._read_frames(segment, *place)
             except FileNotFoundError as error:
                 if look == LOOKS_MAX - 1:
                     raise Corrupt(
@@ -147,14 +148,30 @@ class PartitionReader:
                     ) from error
         raise AssertionError("unreachable")
 
+    def _renew_topic(self) -> None:
+        found = self._registry.topic(self.topic.name)
+        if found.id != self.topic.id:
+            raise UnknownTopic(self.topic.name)
+        self.topic = found
+
     def _remembered(self, segment: Segment, offset: int) -> tuple[int, int] | None:
         if self._place is not None and self._place[:2] == (segment.id, offset):
             return offset, self._place[2]
         return None
 
+    def _again(self, segment: Segment, offset: int) -> Batch | None:
+        """The batch that was read last, if it has the offset: a follower's limit may have cut it short."""
+        if self._last is not None and self._last[0] == segment.id:
+            _, first, batch = self._last
+            if first <= offset < batch.next_offset:
+                return batch
+        return None
+
     def _read_sealed(self, segment: Segment, offset: int) -> Batch | None:
         if self._sealed is None or self._sealed.file != segment.file:
-            self._sealed = SealedFile(self._directory, segment)
+            self._sealed = SealedFile(segment, (self._directory / segment.file).read_bytes())
+            if not evolves(self._sealed.schema, sealed_schema(self.topic.schema)):
+                self._renew_topic()
         wanted = [OFFSET.name, COMMIT.name, *self._wanted()]
         found = self._sealed.read(offset, [name for name in dict.fromkeys(wanted) if name in self._sealed.columns])
         if found is None:
@@ -177,7 +194,9 @@ class PartitionReader:
                 break
             size *= 4
         self._place = (segment.id, frames[-1].offset + frames[-1].rows, byte + frames[-1].end)
-        return self.decode(pa.py_buffer(content), frames)
+        batch = self.decode(pa.py_buffer(content), frames)
+        self._last = (segment.id, frames[0].offset, batch)
+        return batch
 
     def _content(self, segment: Segment, byte: int, size: int) -> bytes:
         if self._file is None or self._file[0] != segment.file:
@@ -193,20 +212,20 @@ class PartitionReader:
         """The records of frames that follow each other, in the topic's current schema."""
         newest = max(frame.schema_version for frame in frames)
         if newest > self.topic.schema_version:
-            self.topic = self._registry.topic(self.topic.name)
-        runs: list[tuple[tuple[int, int], list[pa.RecordBatch]]] = []
+            self._renew_topic()
+        runs: list[tuple[tuple[int, int], pa.Schema, list[pa.RecordBatch]]] = []
         for frame in frames:
             kind = (frame.schema_version, frame.flags)
             if not runs or runs[-1][0] != kind:
-                runs.append((kind, []))
-            runs[-1][1].append(read_body(buffer, frame, self.topic.schemas[frame.schema_version]))
+                runs.append((kind, stored_schema(self.topic.schemas[frame.schema_version], frame.flags), []))
+            runs[-1][2].append(read_body(buffer, frame, runs[-1][1]))
         rows = [frame.rows for frame in frames]
         system = {
             OFFSET.name: pa.array(np.arange(frames[0].offset, frames[0].offset + sum(rows), dtype=np.int64)),
             COMMIT.name: pa.array(np.repeat(np.array([frame.commit for frame in frames], dtype=np.int64), rows)),
             AT.name: pa.array(np.repeat(np.array([frame.at for frame in frames], dtype=np.int64), rows)).cast(AT.type),
         }
-        tables = [pa.Table.from_batches(batches) for _, batches in runs]
+        tables = [pa.Table.from_batches(batches) for _, _, batches in runs]
         return self._batch(tables, system, frames[-1].offset + frames[-1].rows)
 
     def _batch(self, tables: list[pa.Table], system: dict[str, pa.Array], next_offset: int) -> Batch:

@@ -164,6 +164,13 @@ def _add_partitions(tx: sqlite3.Connection, topic: Topic, partitions: int) -> To
     )
     tx.execute("UPDATE topics SET partitions = ? WHERE id = ?", (changed.partitions, topic.id))
     _insert_partitions(tx, topic.id, range(topic.partitions, partitions))
+    for partition in range(topic.partitions, partitions):
+        # A group that reads the topic already gets everything of a new partition, also if it began with the latest.
+        tx.execute(
+            "INSERT INTO claims SELECT DISTINCT group_name, topic_id, ?, NULL, 0, 0, NULL FROM claims "
+            "WHERE topic_id = ?",
+            (partition, topic.id),
+        )
     return replace(topic, partitions=partitions)
 
 

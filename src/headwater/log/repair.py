@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from headwater.log.check import Checker, Finding, Progress, Salvage, silent
 from headwater.log.clock import Clock
 from headwater.log.registry import Registry
 from headwater.log.sealing import Sealer, replace_segments
-from headwater.log.segments import Segment
+from headwater.log.segments import Segment, select
 from headwater.log.topic import Topic
 
 DAMAGED = "damaged"
@@ -30,9 +32,17 @@ class Repair:
     lost is written down in the catalog (`EmbeddedLog.losses`), and reads pass over it from then on.
     """
 
-    def __init__(self, checker: Checker, catalog: Catalog, registry: Registry, sealer: Sealer, clock: Clock) -> None:
+    def __init__(
+        self,
+        checker: Checker,
+        catalog: Catalog,
+        registry: Registry,
+        sealer: Sealer,
+        clock: Clock,
+        exclusively: Callable[[], AbstractContextManager[None]],
+    ) -> None:
         self._checker, self._catalog, self._registry = checker, catalog, registry
-        self._sealer, self._clock = sealer, clock
+        self._sealer, self._clock, self._exclusively = sealer, clock, exclusively
         self._damages: list[_Damage] = []
 
     def plan(self, progress: Progress = silent) -> Repair:
@@ -62,19 +72,39 @@ class Repair:
         return sum(table.num_rows for damage in self._damages for table in damage.salvage.records)
 
     def apply(self) -> None:
-        """Carries the plan out, one segment at a time; killed in between, the rest is found again by a new plan."""
-        for damage in self._damages:
-            self._replace(damage)
+        """Carries the plan out, one segment at a time; killed in between, the rest is found again by a new plan.
+
+        A segment that has lost more since the plan was made is left for a new plan to show.
+        """
+        with self._exclusively():
+            for damage in self._damages:
+                found = self._as_it_is_now(damage)
+                if found is not None:
+                    self._replace(found)
         self._damages = []
+
+    def _as_it_is_now(self, damage: _Damage) -> _Damage | None:
+        """The damage once nobody appends to the segment any more, with what was appended since the plan was made."""
+        topic, planned = damage.topic, damage.segment
+        with self._catalog.write() as tx:
+            tx.execute("UPDATE segments SET state = 'closed' WHERE id = ? AND state = 'active'", (planned.id,))
+            tx.execute("UPDATE partitions SET active_segment = NULL WHERE active_segment = ?", (planned.id,))
+            segment = next(iter(select(tx, "id = ? AND file = ?", (planned.id, planned.file))), None)
+        if segment is None:
+            return None
+        if segment.end_offset == planned.end_offset:
+            return _Damage(topic, segment, damage.salvage)
+        salvage = self._checker.salvage(topic, segment)
+        return _Damage(topic, segment, salvage) if salvage.lost == damage.salvage.lost else None
 
     def _replace(self, damage: _Damage) -> None:
         topic, segment = damage.topic, damage.segment
-        (self._sealer.directory / segment.file).parent.mkdir(parents=True, exist_ok=True)
+        self._sealer.make_directory((self._sealer.directory / segment.file).parent)
         content = self._sealer.write(topic, segment.partition, segment.base_offset, damage.salvage.records)
+        self._keep_aside(self._sealer.directory, segment.file)
         now = self._clock.now()
         with self._catalog.write() as tx:
             replace_segments(tx, [segment], content)
-            tx.execute("UPDATE partitions SET active_segment = NULL WHERE active_segment = ?", (segment.id,))
             tx.executemany(
                 "INSERT INTO losses VALUES (?, ?, ?, ?, ?, ?)",
                 [
@@ -82,11 +112,11 @@ class Repair:
                     for first, last, reason in damage.salvage.lost
                 ],
             )
-        self._keep_aside(self._sealer.directory, segment.file)
+        self._sealer.discard_file(segment.file)
 
     def _keep_aside(self, directory: Path, file: str) -> None:
         aside = directory / DAMAGED / file.replace("/", "_")
         aside.parent.mkdir(exist_ok=True)
-        path = directory / file
-        if path.exists():
-            path.rename(aside)
+        # One that is there comes from a repair that was killed.
+        with suppress(FileExistsError, FileNotFoundError):
+            aside.hardlink_to(directory / file)

@@ -29,7 +29,7 @@ def retain(
         for segment in doomed:
             _delete(tx, segment)
     for segment in doomed:
-        storage.remove(directory / segment.file)
+        storage.discard(directory / segment.file)
     return len(doomed), sum(segment.rows for segment in doomed)
 
 

@@ -13,7 +13,7 @@ from headwater.errors import Corrupt
 from headwater.log.catalog import Catalog, Durability
 from headwater.log.reader import PartitionReader
 from headwater.log.registry import Registry
-from headwater.log.sealed import checksum_of, sealed_schema, write_sealed
+from headwater.log.sealed import sealed_schema, write_sealed
 from headwater.log.segments import Segment, select
 from headwater.log.storage import Storage, storage_error
 from headwater.log.tail import new_file
@@ -41,9 +41,10 @@ class Sealer:
 
     def seal_closed(self, stopping: Callable[[], bool] = lambda: False) -> int:
         """Seals every closed segment that can be read; how many. A damaged one stays, for `check` to find."""
-        topics = {topic.id: topic for topic in self._registry.topics()}
         with self._catalog.read() as tx:
             closed = select(tx, "state = 'closed' ORDER BY id")
+            # Looked up no earlier than the segments: their records are in no newer schema than these topics have.
+            topics = {topic.id: topic for topic in self._registry.topics()}
         count = 0
         for segment in closed:
             if stopping():
@@ -60,13 +61,21 @@ class Sealer:
         file = new_file(topic.name, partition, base, "parquet")
         path = self.directory / file
         try:
-            rows = write_sealed(path, tables, topic.schema)
+            size = write_sealed(path, tables, topic.schema)
             self._sync(path)
-            content = path.read_bytes()
         except OSError as error:
-            self._storage.remove(path)
+            self._storage.discard(path)
             raise storage_error(error, path) from error
-        return SealedContent(file, len(content), rows, checksum_of(content))
+        return SealedContent(file, size.bytes, size.rows, size.checksum)
+
+    def make_directory(self, path: Path) -> None:
+        """Makes a directory that is gone, with those above it, and returns when their names are on the disk."""
+        try:
+            for missing in [each for each in reversed([path, *path.parents]) if not each.exists()]:
+                self._storage.make_directory(missing)
+                self._storage.sync_directory(missing.parent)
+        except OSError as error:
+            raise storage_error(error, path) from error
 
     def read(self, topic: Topic, segment: Segment, columns: Sequence[str] | None = None) -> Iterable[pa.Table]:
         """The records of one segment."""
@@ -83,11 +92,11 @@ class Sealer:
     def discard(self, segments: Iterable[Segment]) -> None:
         """Removes files that the catalog does not name any more."""
         for segment in segments:
-            self._storage.remove(self.directory / segment.file)
+            self._storage.discard(self.directory / segment.file)
 
     def discard_file(self, file: str) -> None:
         """Removes a file that the catalog was never told of."""
-        self._storage.remove(self.directory / file)
+        self._storage.discard(self.directory / file)
 
     def _seal(self, topic: Topic, segment: Segment) -> int:
         content = self.write(topic, segment.partition, segment.base_offset, self.read(topic, segment))
@@ -98,7 +107,7 @@ class Sealer:
                 (content.file, content.bytes, content.checksum, segment.id),
             ).rowcount
             tx.execute("DELETE FROM marks WHERE segment_id = ?", (segment.id,))
-        self._storage.remove(self.directory / (segment.file if changed else content.file))
+        self._storage.discard(self.directory / (segment.file if changed else content.file))
         return changed
 
     def _sync(self, path: Path) -> None:

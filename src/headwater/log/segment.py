@@ -98,9 +98,8 @@ def read_header(buffer: memoryview, start: int) -> Frame | None:
 
 
 def read_body(buffer: pa.Buffer, frame: Frame, schema: pa.Schema) -> pa.RecordBatch:
-    """The frame's records; they stay in the buffer, nothing is copied."""
-    body = buffer.slice(frame.body, frame.end - frame.body)
-    return pa.ipc.read_record_batch(body, stored_schema(schema, frame.flags))
+    """The frame's records, whose `stored_schema` is given; they stay in the buffer, nothing is copied."""
+    return pa.ipc.read_record_batch(buffer.slice(frame.body, frame.end - frame.body), schema)
 
 
 def _may_continue(buffer: memoryview, start: int) -> bool:

@@ -6,6 +6,7 @@ import errno
 import os
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from headwater.errors import DiskFull, ExternalError, Indeterminate, StorageFailed
@@ -59,6 +60,11 @@ class Storage:
     def remove(self, path: Path) -> None:
         """Removes the file, if it is there."""
         path.unlink(missing_ok=True)
+
+    def discard(self, path: Path) -> None:
+        """Removes a file that nothing names any more. Where that fails, the next sweep of `Upkeep` does it."""
+        with suppress(OSError):
+            self.remove(path)
 
     def commit(self, connection: sqlite3.Connection) -> None:
         """Ends the catalog's transaction: the moment at which everything in it becomes true."""

@@ -54,8 +54,8 @@ class _Tail:
 class Tails:
     """Writes frames behind the committed ends. All calls happen under the catalog's write lock.
 
-    `append` any number of times, then `sync`, then the catalog's commit makes it true. If anything fails before,
-    `abandon`: the bytes behind the ends do not exist, and the next append writes over them.
+    `append` any number of times, then `sync`, then the catalog's commit makes it true: `committed`. If anything fails
+    before, `abandon`: the bytes behind the ends do not exist, and the next append writes over them.
     """
 
     def __init__(self, directory: Path, storage: Storage, durability: Durability) -> None:
@@ -65,6 +65,7 @@ class Tails:
         self._touched: dict[str, int] = {}
         self._new_directories: set[Path] = set()
         self._pool: ThreadPoolExecutor | None = None
+        self._rolled = False
         self.on_roll: Callable[[], None] = lambda: None
 
     def append(
@@ -111,10 +112,17 @@ class Tails:
             self._pool = self._pool or ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="headwater-sync")
             list(self._pool.map(lambda file: self._sync(*file), files))
         for directory in sorted(directories):
-            self._storage.sync_directory(directory)
+            self._sync_directory(directory)
+
+    def committed(self) -> None:
+        """What was appended is true now; a segment that was complete can be sealed."""
+        if self._rolled:
+            self._rolled = False
+            self.on_roll()
 
     def abandon(self) -> None:
         """Gives the room of an unfinished append back."""
+        self._rolled = False
         touched, self._touched = self._touched, {}
         self._new_directories = set()
         for file, committed in touched.items():
@@ -125,7 +133,9 @@ class Tails:
     def forget(self, file: str) -> None:
         """Closes a file that nothing is written to any more."""
         if file in self._files:
-            self._storage.close(self._files.pop(file))
+            # Everything that counts was synced before.
+            with suppress(OSError):
+                self._storage.close(self._files.pop(file))
 
     def close(self) -> None:
         if self._pool is not None:
@@ -140,7 +150,7 @@ class Tails:
             if size < topic.roll_bytes and at - first_at < age_max:
                 return _Tail(segment, file, base, end, size, marked)
             tx.execute("UPDATE segments SET state = 'closed' WHERE id = ?", (segment,))
-            self.on_roll()
+            self._rolled = True
         return self._begin(tx, topic, partition, end, commit, at)
 
     def _begin(self, tx: sqlite3.Connection, topic: Topic, partition: int, end: int, commit: int, at: int) -> _Tail:
@@ -205,6 +215,12 @@ class Tails:
     def _sync(self, fd: int, path: Path) -> None:
         try:
             self._storage.sync(fd, path)
+        except OSError as error:
+            raise storage_error(error, path) from error
+
+    def _sync_directory(self, path: Path) -> None:
+        try:
+            self._storage.sync_directory(path)
         except OSError as error:
             raise storage_error(error, path) from error
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +62,13 @@ class Upkeep:
         """Compacts one topic now; how many records it removed."""
         with self._lock.hold(60.0):
             self._sealer.seal_closed()
-            return self._compact(topic, full=True)
+            return self._compact(self._registry.topic(topic.name), full=True)
+
+    @contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """Nobody else seals, sweeps or compacts meanwhile. Raises `LogBusy`."""
+        with self._lock.hold(60.0):
+            yield
 
     def start(self) -> None:
         """A thread that does a round now and then, if no other process does."""
@@ -116,7 +124,7 @@ class Upkeep:
         with self._catalog.write() as tx:
             unnamed = present - _named(tx)
             for file in sorted(unnamed):
-                self._storage.remove(self._directory / file)
+                self._storage.discard(self._directory / file)
         return len(unnamed)
 
     def files(self) -> set[str]:

@@ -88,6 +88,7 @@ class Writer:
         for request, outcome in outcomes:
             request.outcome = outcome
         self._wake.touch()
+        self._tails.committed()
 
     def _write(self, tx: sqlite3.Connection, requests: list[Request]) -> list[tuple[Request, Outcome]]:
         number, last_at = tx.execute("SELECT commit_number, committed_at FROM log").fetchone()

@@ -173,7 +173,7 @@ def _maps(values: Values, arrow: pa.DataType, kinds: Kinds) -> Column | None:
     keys = vectorised(list(chain.from_iterable(dicts)), arrow.key_type)
     items = vectorised([item for one in dicts for item in one.values()], arrow.item_type)
     offsets = _offsets(values)
-    if keys is None or items is None or offsets is None or keys.null_count:
+    if keys is None or items is None or offsets is None:
         return None
     return pa.MapArray.from_arrays(offsets, keys, items, type=arrow, mask=_null_mask(values))
 

@@ -31,6 +31,15 @@ def check_evolution(old: pa.Schema, new: pa.Schema) -> None:
     _check_fields(old, new, "")
 
 
+def evolves(old: pa.Schema, new: pa.Schema) -> bool:
+    """Whether every record written with `old` can be read with `new`."""
+    try:
+        check_evolution(old, new)
+    except SchemaError:
+        return False
+    return True
+
+
 def is_wider(old: pa.DataType, new: pa.DataType) -> bool:
     """Whether every value of the plain type `old` has an equal one in `new`; a type is not wider than itself."""
     if new in _WIDER.get(old, ()):

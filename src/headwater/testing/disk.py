@@ -73,7 +73,7 @@ class Disk:
         return torn(self.synced.get(path, b""), content, random, seed)
 
 
-def seeded(seed: int) -> Random:
+def seeded(seed: int | str) -> Random:
     """Random numbers that a seed replays."""
     return Random(seed)  # noqa: S311 (not for secrets)
 
@@ -100,7 +100,9 @@ def torn(synced: bytes, written: bytes, random: Random, seed: int) -> bytes:
 
 def _sector(synced: bytes, written: bytes, random: Random) -> bytes:
     """One sector that was on its way to the disk: new, old, empty, or anything."""
-    return random.choice([written, synced.ljust(len(written), b"\0"), bytes(len(written)), random.randbytes(len(written))])
+    return random.choice(
+        [written, synced.ljust(len(written), b"\0"), bytes(len(written)), random.randbytes(len(written))]
+    )
 
 
 def _common(first: bytes, second: bytes) -> int:

@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
+from headwater.errors import Determinate
 from headwater.log.commit import Commit, Committed
 from headwater.log.consumer import Consumer
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.producer import Producer
-from headwater.log.storage import Storage
 from headwater.testing.clock import ManualClock
 from headwater.testing.expectation import STEP, Entry, Expectation, Identity, InFlight, require
+from headwater.testing.storage import Operation, PowerCutStorage
 
 # Longer than any run of the script takes: no lease is renewed in the background, so every run is alike.
 LEASE = timedelta(days=1)
@@ -25,7 +26,7 @@ SMALL_SEGMENT = 1_500
 class Script:
     """A log, what was acknowledged so far, and the step that is in flight."""
 
-    def __init__(self, directory: Path, storage: Storage) -> None:
+    def __init__(self, directory: Path, storage: PowerCutStorage) -> None:
         self.clock = ManualClock()
         self.expected = Expectation()
         self.in_flight: InFlight | None = None
@@ -75,7 +76,9 @@ class Script:
         self.in_flight = InFlight(lambda _: None, lambda _: False, frozen)
         act()
         for topic, identities in frozen.items():
-            kept = {(record.headers.get(STEP, ""), _number(record.key, record.value)) for record in self.log.read(topic)}
+            kept = {
+                (record.headers.get(STEP, ""), _number(record.key, record.value)) for record in self.log.read(topic)
+            }
             entries = self.expected.topics[topic]
             self.expected.topics[topic] = {i: e for i, e in entries.items() if i in kept or i not in identities}
         self.in_flight = None
@@ -114,7 +117,8 @@ class Script:
         def change(expected: Expectation) -> None:
             expected.position = number
             for topic, added in rows.items():
-                expected.topics[topic] |= {(name, _number(None, row)): Entry(number, row) for row in added}
+                columns = dict.fromkeys(self.log.topic(topic).schema.names)
+                expected.topics[topic] |= {(name, _number(None, row)): Entry(number, columns | row) for row in added}
             for topic, keys in (deletes or {}).items():
                 expected.topics[topic] |= {(name, key): Entry(number, None) for key in keys}
             expected.bookmarks |= bookmarks or {}
@@ -128,6 +132,16 @@ class Script:
         """Ids that no record had before; they grow."""
         self._ids += count
         return range(self._ids - count, self._ids)
+
+    def failing(self, operation: Operation, act: Callable[[], object]) -> None:
+        """Something that does not happen, because an operation of the storage fails in the middle of it."""
+        self._storage.fail_next = operation
+        try:
+            act()
+        except Determinate:
+            require(self._storage.fail_next is None, "an error came from elsewhere")
+        else:
+            raise AssertionError(f"{operation} failed, and nobody noticed")
 
     def create(self, name: str, schema: str, **options: object) -> None:
         """A new topic."""
@@ -284,7 +298,7 @@ def _sealed(script: Script) -> None:
 def _balances_change(script: Script) -> None:
     for n in range(3):
         script.commit({"accounts": _balances([n, n + 1, 7], 10 * n)})
-    script.commit({"accounts": _balances([9], 1)}, deletes={"accounts": [0, 7]})
+    script.commit({"accounts": _balances([0], 1)}, deletes={"accounts": [1, 7]})
 
 
 def _compacted(script: Script) -> None:
@@ -321,6 +335,16 @@ def _dropped(script: Script) -> None:
     script.commit({"doomed": _notes(script, 2)})
 
 
+def _failed(script: Script) -> None:
+    """What an append that failed leaves behind, directories above all, is in the way of nothing."""
+    for operation in ("make_directory", "write", "sync", "sync_directory"):
+        script.create(f"late-{operation}", "id bigint, note string")
+        script.failing(operation, lambda: script.log.append(f"late-{operation}", [{"id": 1}]))  # noqa: B023
+        script.commit({f"late-{operation}": _notes(script, 2)})
+        script.failing("write", lambda: script.log.append(f"late-{operation}", [{"id": 1}]))  # noqa: B023
+        script.commit({f"late-{operation}": _notes(script, 2)})
+
+
 def _opened_again(script: Script) -> None:
     script.open()
 
@@ -345,6 +369,7 @@ STEPS: tuple[Callable[[Script], None], ...] = (
     _compacted,
     _ring_fills,
     _retained,
+    _failed,
     _opened_again,
     _over_several_topics,
     _numbered,

@@ -86,16 +86,13 @@ class FailingStorage(_Watched):
 
     def __init__(self, failure: Failure, *, at: int, times: int = 1, only: Operation | None = None) -> None:
         super().__init__()
-        self._failure, self._at, self._times, self._only = failure, at, times, only
+        self.failure, self._at, self._times, self._only = failure, at, times, only
         self._lock = threading.Lock()
         self._count = 0
+        self.operations: list[Operation] = []
+        """All operations so far."""
         self.failed: list[tuple[Operation, Path]] = []
         """What failed so far."""
-
-    @property
-    def count(self) -> int:
-        """How many operations there were."""
-        return self._count
 
     def heal(self) -> None:
         """From now on nothing fails."""
@@ -106,16 +103,19 @@ class FailingStorage(_Watched):
             number = self._count
             self._count += self._only in (None, operation)
             fails = self._only in (None, operation) and self._at <= number < self._at + self._times
+            self.operations.append(operation)
             if fails:
                 self.failed.append((operation, path))
         if not fails:
             return act()
-        result = act() if self._failure.happened or (operation == "open" and not self._failure.reported) else None
-        if self._failure.reported:
+        result = act() if self.failure.happened or (operation == "open" and not self.failure.reported) else None
+        if self.failure.reported:
             if operation == "open" and isinstance(result, int):
                 os.close(result)
-            raise _error(operation, path, self._failure.error)
-        if operation == "commit" and not self._failure.happened:
+            # SQLite says that the disk is full only of what it could not write at all.
+            doubtful = operation == "commit" and self.failure.happened
+            raise _error(operation, path, errno.EIO if doubtful else self.failure.error)
+        if operation == "commit" and not self.failure.happened:
             _roll_back(act)
         return result  # type: ignore[return-value]  # None is what a lie about anything but `open` returns
 
@@ -166,6 +166,8 @@ class PowerCutStorage(_Watched):
         self._names: dict[str, frozenset[str]] = {"..": frozenset(_names(self._directory.parent))}
         self._removed: dict[str, bytes] = {}
         self.moments: list[Moment] = []
+        self.fail_next: Operation | None = None
+        """The next operation of this kind does not happen, and says so."""
 
     def image(self, destination: Path, seed: int) -> bool:
         """See `Disk.image`; the disk is that of the cut, or, before it, the one of now."""
@@ -191,6 +193,9 @@ class PowerCutStorage(_Watched):
             moment = Moment(number, "before", operation, path.name)
             self.moments.append(moment)
             self._reach(moment)
+            if operation == self.fail_next:
+                self.fail_next = None
+                raise _error(operation, path, errno.EIO)
             name = self._relative(path)
             kept = self._synced.get(name) if operation == "remove" and path.exists() else None
             before = _content(self._directory)[0] if operation == "commit" else {}

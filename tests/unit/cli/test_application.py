@@ -1,0 +1,139 @@
+"""Errors are a sentence, a hint and an exit code; help has examples; only a bug shows a stack trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from headwater.cli import arguments, log_topics
+from headwater.cli.application import app
+from headwater.errors import DiskFull, InternalError
+from tests.unit.cli.conftest import Run
+
+
+def commands() -> list[str]:
+    group: Any = get_command(app)
+    return sorted(group.commands["log"].commands)
+
+
+def test_the_version_is_printed(headwater: Run) -> None:
+    ran = headwater("--version")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("headwater ")
+
+
+def test_every_command_that_was_promised_is_there() -> None:
+    topics = {"init", "topics", "create", "alter", "drop", "describe"}
+    records, groups = {"append", "read"}, {"groups", "lag"}
+    care = {"seal", "compact", "retain", "check", "repair"}
+    assert set(commands()) == topics | records | groups | care
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_has_help_with_an_example(headwater: Run, command: str) -> None:
+    ran = headwater("log", command, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert "Example" in ran.out
+    assert f"headwater log {command} ./data" in ran.out
+
+
+@pytest.mark.parametrize("arguments", [(), ("log",)])
+def test_without_a_command_the_help_is_shown(headwater: Run, arguments: tuple[str, ...]) -> None:
+    ran = headwater(*arguments)
+    assert ran.code == 2
+    assert "Usage: headwater" in ran.out + ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("nope",), "No such command 'nope'."),
+        (("log", "topics"), "Missing argument 'DIR'."),
+        (("log", "topics", "x", "--nope"), "No such option: --nope"),
+        (("log", "create", "x", "t", "a int", "--partitions", "many"), "Invalid value for '--partitions'"),
+    ],
+)
+def test_a_wrong_command_line_is_a_sentence_and_a_hint(
+    headwater: Run, arguments: tuple[str, ...], sentence: str
+) -> None:
+    ran = headwater(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    first, *_, last = ran.err.splitlines()
+    assert first.startswith("error: ")
+    assert sentence in first
+    assert last.startswith("hint: `headwater")
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if c != "init"])
+def test_no_command_but_init_makes_a_log(headwater: Run, tmp_path: Path, command: str) -> None:
+    given: dict[str, list[object]] = {
+        "create": ["t", "a int"],
+        "alter": ["t", "--partitions", "2"],
+        "append": ["t", written(tmp_path / "a.jsonl")],
+        **{name: ["t"] for name in ("drop", "describe", "read", "seal", "compact")},
+    }
+    ran = headwater("log", command, tmp_path / "none", *given.get(command, []))
+    assert (ran.code, ran.out) == (2, "")
+    assert "There is no log in" in ran.err
+    assert "hint: Create one with `headwater log init`." in ran.err
+    assert not (tmp_path / "none").exists()
+
+
+def written(path: Path) -> Path:
+    path.write_text("{}\n")
+    return path
+
+
+def test_a_catalog_that_is_none_is_damage(headwater: Run, tmp_path: Path) -> None:
+    (tmp_path / "catalog.db").write_text("no database, but long enough to look like one" * 100)
+    ran = headwater("log", "topics", tmp_path)
+    assert ran.code == 4
+    assert "error: The log's catalog is damaged: file is not a database." in ran.err
+
+
+def fail_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(arguments, "open_log", fail)
+
+
+def test_what_failed_outside_is_not_the_users_fault(headwater: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(DiskFull("data/topics"), monkeypatch)
+    ran = headwater("log", "topics", "data")
+    assert ran.code == 1
+    assert ran.err.splitlines()[0] == "error: There is no room left on the disk that holds data/topics."
+    assert ran.err.splitlines()[1].startswith("hint: Nothing was appended")
+
+
+def test_an_error_of_the_operating_system_names_the_file(headwater: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(PermissionError(13, "Permission denied", "data/wake"), monkeypatch)
+    ran = headwater("log", "topics", "data")
+    assert (ran.code, ran.err) == (1, "error: data/wake: Permission denied.\n")
+
+
+@pytest.mark.parametrize("bug", [InternalError("an invariant"), ZeroDivisionError()])
+def test_a_bug_is_not_hidden(headwater: Run, monkeypatch: pytest.MonkeyPatch, bug: Exception) -> None:
+    fail_with(bug, monkeypatch)
+    with pytest.raises(type(bug)):
+        headwater("log", "topics", "data")
+
+
+def test_ctrl_c_ends_quietly(headwater: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(log_topics, "open_log", interrupt)
+    ran = headwater("log", "init", "data")
+    assert (ran.code, ran.out, ran.err) == (130, "", "")
+
+
+def test_without_colour_nothing_is_coloured() -> None:
+    forced = CliRunner(env={"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm-256color"})
+    assert "\x1b[3" not in forced.invoke(app, ["log", "topics", "none"]).stderr
+    coloured = CliRunner(env={"FORCE_COLOR": "1", "NO_COLOR": None, "TERM": "xterm-256color"})
+    assert "\x1b[" in coloured.invoke(app, ["log", "topics", "none"]).stderr
