@@ -1,4 +1,4 @@
-"""headwater: every change in one replayable log, and everything else derived from it."""
+"""Headwater: every change in one replayable log, and everything else derived from it."""
 
 from headwater.errors import HeadwaterError
 from headwater.log.commit import Commit, Committed, Conflict

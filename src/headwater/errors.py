@@ -20,7 +20,8 @@
     |  |  |- LogBusy
     |  |  `- StorageFailed
     |  |- Indeterminate      it may have happened: look before trying again
-    |  `- Corrupt            committed data can not be read back: stop and repair
+    |  |- Corrupt            committed data can not be read back: stop and repair
+    |  `- CatalogUnusable    the catalog can not be opened: look at its permissions, or bring it back from a backup
     `- InternalError         a bug in headwater: stop and report
 
 Callers decide on the class and its fields, never on the text. `code` is stable across versions.
@@ -271,3 +272,16 @@ class Corrupt(ExternalError):
             hint="`headwater log check` shows the whole damage, `headwater log repair` what can be saved.",
         )
         self.segment, self.first, self.last, self.reason = segment, first, last, reason
+
+
+class CatalogUnusable(ExternalError):
+    """The log's catalog can not be opened. `damaged` tells whether it is not a catalog any more."""
+
+    code = "catalog_unusable"
+
+    def __init__(self, path: str, reason: str, *, damaged: bool) -> None:
+        super().__init__(
+            f"The log's catalog {path} is damaged: {reason}." if damaged else f"{path} can not be used: {reason}.",
+            hint="Bring the directory back from a backup." if damaged else "Look at its owner and permissions.",
+        )
+        self.path, self.reason, self.damaged = path, reason, damaged

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from headwater.errors import (
+    CatalogUnusable,
     Corrupt,
     HeadwaterError,
     InvalidRecords,
@@ -49,9 +48,7 @@ class Declined(HeadwaterError):
 
 def exit_code(error: Exception) -> int:
     """The exit code for an expected error."""
-    if isinstance(error, Corrupt) or (
-        isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
-    ):
+    if isinstance(error, Corrupt) or (isinstance(error, CatalogUnusable) and error.damaged):
         return DAMAGED
     if isinstance(error, UsageError) and not isinstance(error, InvalidRecords):
         return USAGE
@@ -62,10 +59,6 @@ def explanation(error: Exception) -> tuple[str, str]:
     """One sentence and a hint, which may be empty."""
     if isinstance(error, HeadwaterError):
         return error.message, _HINTS.get(type(error), error.hint)
-    if isinstance(error, sqlite3.OperationalError):
-        return f"The log's catalog can not be used: {error}.", "Look at the directory's owner and permissions."
-    if isinstance(error, sqlite3.Error):
-        return f"The log's catalog is damaged: {error}.", "Restore the directory from a copy."
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}.", ""
     return f"{error}.", ""

@@ -1,4 +1,4 @@
-"""What a topic holds, partition by partition, as its segments tell."""
+"""What a topic holds, partition by partition, as the log tells."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headwater.log.embedded import EmbeddedLog
 from headwater.log.segments import Segment
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """One partition: offsets from `first` up to `end` (not included); both are None where it holds no segment."""
+    """One partition: offsets from `first` up to `end` (not included), and the segments that hold them."""
 
     partition: int
-    first: int | None
-    end: int | None
+    first: int
+    end: int
     records: int
     bytes: int
     segments: dict[str, int]
@@ -31,16 +32,19 @@ class Holding:
         }
 
 
-def holdings(segments: Sequence[Segment], partitions: int) -> list[Holding]:
+def holdings(log: EmbeddedLog, topic: str) -> list[Holding]:
     """All partitions of a topic, in order."""
-    return [_holding([s for s in segments if s.partition == number], number) for number in range(partitions)]
+    segments = log.segments(topic)
+    return [
+        _holding(partition, offsets, [segment for segment in segments if segment.partition == partition])
+        for partition, offsets in log.offsets(topic).items()
+    ]
 
 
-def _holding(segments: Sequence[Segment], partition: int) -> Holding:
+def _holding(partition: int, offsets: tuple[int, int], segments: Sequence[Segment]) -> Holding:
     return Holding(
         partition,
-        min((segment.base_offset for segment in segments), default=None),
-        max((segment.end_offset for segment in segments), default=None),
+        *offsets,
         sum(segment.rows for segment in segments),
         sum(segment.bytes for segment in segments),
         dict(sorted(Counter(segment.state for segment in segments).items())),

@@ -122,7 +122,11 @@ def repair(
         with Bar("Checking") as bar:
             plan = log.repair(lambda done, total: bar(done, total, "segments"))
         losses, saved = plan.losses, plan.saved
-        _print_findings(losses, as_json=as_json)
+        _print_findings([*plan.beyond, *losses], as_json=as_json)
+        if not losses and plan.beyond:
+            say("The catalog itself is damaged, and no repair can mend that.")
+            hint("Bring the log's directory back from a backup.")
+            raise typer.Exit(DAMAGED)
         if not losses:
             say("There is nothing to repair.")
             return

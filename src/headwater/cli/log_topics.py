@@ -86,7 +86,7 @@ def init(directory: Directory) -> None:
 def topics(directory: Directory, *, as_json: Json = False) -> None:
     """List the topics of a log."""
     with open_existing(directory) as log:
-        found = [(topic, holdings(log.segments(topic.name), topic.partitions)) for topic in log.topics()]
+        found = [(topic, holdings(log, topic.name)) for topic in log.topics()]
     sums = [(topic, sum(h.records for h in held), sum(h.bytes for h in held)) for topic, held in found]
     if as_json:
         print_json({**topic.describe(), "records": records, "bytes": size} for topic, records, size in sums)

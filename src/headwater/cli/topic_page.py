@@ -23,11 +23,8 @@ class TopicPage:
 
     topic: Topic
     segments: Sequence[Segment]
+    holdings: Sequence[Holding]
     losses: Sequence[Finding]
-
-    @property
-    def holdings(self) -> list[Holding]:
-        return holdings(self.segments, self.topic.partitions)
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -41,7 +38,8 @@ class TopicPage:
 
 def page_of(log: EmbeddedLog, topic: Topic) -> TopicPage:
     """The topic as it is now."""
-    return TopicPage(topic, log.segments(topic.name), [loss for loss in log.losses() if loss.topic == topic.name])
+    losses = [loss for loss in log.losses() if loss.topic == topic.name]
+    return TopicPage(topic, log.segments(topic.name), holdings(log, topic.name), losses)
 
 
 def segment_json(segment: Segment) -> dict[str, object]:
@@ -141,6 +139,6 @@ def _print_holdings(held: Sequence[Holding]) -> None:
 
 
 def _holding_row(holding: Holding) -> tuple[str, ...]:
-    offsets = ["-" if offset is None else str(offset) for offset in (holding.first, holding.end)]
+    offsets = (str(holding.first), str(holding.end))
     segments = ", ".join(f"{amount} {state}" for state, amount in holding.segments.items())
     return (str(holding.partition), *offsets, f"{holding.records:,}", format_size(holding.bytes), segments or "none")

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from headwater.errors import UsageError
+from headwater.errors import CatalogUnusable, UsageError
 from headwater.log.lock import FileLock
 from headwater.log.storage import Storage, catalog_error, storage_error
 
@@ -138,11 +138,15 @@ class Catalog:
         self._idle: list[sqlite3.Connection] = []
         self._idle_lock = threading.Lock()
         self._closed = False
-        self._writer = self._connect()
-        if not self._is_prepared():
-            with self._lock.hold(WRITE_LOCK_SECONDS_MAX):
-                self._prepare()
-        self._check_format()
+        try:
+            self._writer = self._connect()
+            if not self._is_prepared():
+                with self._lock.hold(WRITE_LOCK_SECONDS_MAX):
+                    self._prepare()
+            self._check_format()
+        except sqlite3.DatabaseError as error:
+            damaged = not isinstance(error, sqlite3.OperationalError)
+            raise CatalogUnusable(str(self.path), str(error), damaged=damaged) from error
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:

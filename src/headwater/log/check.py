@@ -16,7 +16,7 @@ from headwater.log.reader import PartitionReader
 from headwater.log.registry import Registry
 from headwater.log.sealed import SealedFile, sealed_schema
 from headwater.log.segment import MAGIC, Frame, read_header, walk_frames
-from headwater.log.segments import Segment, select
+from headwater.log.segments import Segment, segment_from, select
 from headwater.log.topic import Topic
 from headwater.model.evolution import conform
 
@@ -44,12 +44,16 @@ class Finding:
         return self.last - self.first + 1
 
 
+Lost = tuple[int, int, str]
+"""The first and the last of a run of offsets that can not be read, and why."""
+
+
 @dataclass(slots=True)
 class Salvage:
     """What is left of one segment: the records that can be read, and the offsets that can not."""
 
     records: list[pa.Table] = field(default_factory=list)
-    lost: list[tuple[int, int, str]] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
 
 
 class Checker:
@@ -60,15 +64,37 @@ class Checker:
 
     def findings(self, progress: Progress = silent) -> Iterator[Finding]:
         """Everything that is wrong with the log, as it is found."""
-        yield from self._catalog_findings()
-        topics = {topic.id: topic for topic in self._registry.topics()}
+        yield from self.catalog_findings()
+        for topic, segment, lost in self.damages(progress):
+            for first, last, reason in lost:
+                yield Finding(topic.name, segment.partition, segment.file, first, last, reason)
+
+    def damages(self, progress: Progress = silent) -> Iterator[tuple[Topic, Segment, list[Lost]]]:
+        """The segments that have lost offsets, and which, as they are found."""
         segments = self.segments()
         for done, segment in enumerate(segments):
             progress(done, len(segments))
-            topic = topics[segment.topic_id]
-            for first, last, reason in self.salvage(topic, segment, keep=False).lost:
-                yield Finding(topic.name, segment.partition, segment.file, first, last, reason)
+            found = self._look(segment)
+            if found is not None:
+                yield found
         progress(len(segments), len(segments))
+
+    def _look(self, segment: Segment) -> tuple[Topic, Segment, list[Lost]] | None:
+        """Whether the segment is damaged, or, if it was replaced while we looked at it, the one that took its place."""
+        while True:
+            topic = next((topic for topic in self._registry.topics() if topic.id == segment.topic_id), None)
+            if topic is None:
+                return None
+            lost = self.salvage(topic, segment, keep=False).lost
+            if not lost:
+                return None
+            with self._catalog.read() as tx:
+                now = segment_from(tx, segment.topic_id, segment.partition, segment.base_offset)
+            if now is not None and now.file == segment.file:
+                return topic, segment, lost
+            if now is None:
+                return None
+            segment = now
 
     def segments(self) -> list[Segment]:
         with self._catalog.read() as tx:
@@ -137,9 +163,10 @@ class Checker:
             runs = _contiguous(frames)
             return [reader.decode(pa.py_buffer(content), run).records.select(columns) for run in runs]
 
-    def _catalog_findings(self) -> Iterator[Finding]:
-        names = {topic.id: topic.name for topic in self._registry.topics()}
+    def catalog_findings(self) -> Iterator[Finding]:
+        """What is wrong with the catalog itself."""
         with self._catalog.read() as tx:
+            names = {topic.id: topic.name for topic in self._registry.topics()}
             problems = [row[0] for row in tx.execute("PRAGMA quick_check") if row[0] != "ok"]
             partitions = tx.execute("SELECT topic_id, partition, start_offset, end_offset FROM partitions").fetchall()
             gaps = [(row, gap) for row in partitions for gap in _gaps(tx, *row)]

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.errors import UnknownTopic
 from headwater.log.catalog import Catalog
 from headwater.log.keys import newest_rows
 from headwater.log.sealed import OFFSET
@@ -34,11 +35,13 @@ def compact_partition(
         segments = select(
             tx, "topic_id = ? AND partition = ? AND state = 'sealed' ORDER BY base_offset", (topic.id, partition)
         )
-        done = tx.execute(
+        row = tx.execute(
             "SELECT compacted_offset FROM partitions WHERE topic_id = ? AND partition = ?", (topic.id, partition)
-        ).fetchone()[0]
+        ).fetchone()
+        if row is None:
+            raise UnknownTopic(topic.name)
     rows = sum(segment.rows for segment in segments)
-    dirty = sum(segment.rows for segment in segments if segment.end_offset > done)
+    dirty = sum(segment.rows for segment in segments if segment.end_offset > row[0])
     if not rows or not (full or dirty >= rows * DIRTY_PART_MIN):
         return 0
     keep = _newest(sealer, topic, segments, rows)

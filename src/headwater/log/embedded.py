@@ -19,7 +19,7 @@ from headwater.log.clock import Clock
 from headwater.log.commit import Commit, Committed, Conflict, Request
 from headwater.log.consumer import LEASE, Consumer
 from headwater.log.dispatch import Dispatcher
-from headwater.log.follow import Follower, check_not_compacted, wait_past
+from headwater.log.follow import Follower, check_not_compacted, microseconds, wait_past
 from headwater.log.groups import Membership
 from headwater.log.intake import Intake
 from headwater.log.keys import newest_rows
@@ -32,7 +32,7 @@ from headwater.log.reader import Batch, PartitionReader
 from headwater.log.registry import Registry
 from headwater.log.repair import Repair
 from headwater.log.sealing import Sealer
-from headwater.log.segments import Segment, select
+from headwater.log.segments import Segment, partition_range, select
 from headwater.log.storage import Storage, storage_error
 from headwater.log.tail import Tails
 from headwater.log.topic import Topic, TopicSettings, define_topic
@@ -167,6 +167,11 @@ class EmbeddedLog(Log):
         self._check_open()
         return Position(CommitNumber(self._catalog.position()))
 
+    def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
+        found = self.topic(topic)
+        with self._catalog.read() as tx:
+            return {partition: partition_range(tx, found, partition) for partition in range(found.partitions)}
+
     def wait(self, after: Position, timeout: timedelta) -> Position:
         self._check_open()
         wait_past(self._catalog, self._wake, self._wake.ticket(), after.commit, timeout.total_seconds())
@@ -252,8 +257,9 @@ class EmbeddedLog(Log):
             return [row[0] for row in tx.execute("SELECT name FROM groups ORDER BY name")]
 
     def lag(self, group: str | None = None) -> list[Lag]:
-        topics = {topic.id: topic for topic in self.topics()}
-        return lag_of(self._catalog, topics, group, self._clock.now())
+        with self._catalog.read():
+            topics = {topic.id: topic for topic in self.topics()}
+            return lag_of(self._catalog, topics, group, self._clock.now(), self._received_at)
 
     def segments(self, topic: str) -> list[Segment]:
         """The segments that hold a topic's records now, by partition and offset."""
@@ -353,6 +359,12 @@ class EmbeddedLog(Log):
         return Follower(
             self.directory, self._catalog, self._registry, self._wake, topics, start=start, end=end, columns=columns
         )
+
+    def _received_at(self, topic: Topic, partition: int, offset: int) -> int:
+        with self._reader(topic, partition, ["_at"]) as reader:
+            batch = reader.read(offset, until_offset=offset + 1)
+        assert batch is not None, "there is a record at the offset"
+        return microseconds(batch.records["_at"][0].as_py())
 
     def _reader(self, topic: Topic, partition: int, columns: Sequence[str] | None = None) -> PartitionReader:
         return PartitionReader(self.directory, self._catalog, self._registry, topic, partition, columns)

@@ -111,13 +111,20 @@ class Follower:
 
     def _wait(self, ticket: int, seen: int, patience: timedelta | None) -> bool:
         left = float("inf") if patience is None else patience.total_seconds()
+        if isinstance(self._end, datetime):
+            to_end = max(0.0, microseconds(self._end) / 1e6 - time.time())
+            if to_end < left:
+                wait_past(self._catalog, self._wake, ticket, seen, to_end)
+                return True
         return wait_past(self._catalog, self._wake, ticket, seen, left)
 
     def _finished(self, now: int) -> bool:
         if self._until_commit is not None and now >= self._until_commit:
             return True
-        if isinstance(self._end, datetime) and self._catalog.committed_at() < microseconds(self._end):
-            return False
+        if isinstance(self._end, datetime):
+            latest = max(self._catalog.committed_at(), time.time_ns() // 1000)
+            if latest < microseconds(self._end):
+                return False
         pairs = zip(self._next, self._until, strict=True)
         return all(until is not None and offset >= until for offset, until in pairs)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +20,9 @@ from headwater.log.catalog import Catalog
 from headwater.log.clock import Clock
 from headwater.log.segments import partition_range
 from headwater.log.topic import Topic
+
+Place = tuple[int, int]
+"""A topic's id and a partition's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Claim:
     offset: int
 
     @property
-    def place(self) -> tuple[int, int]:
+    def place(self) -> Place:
         return self.topic.id, self.partition
 
 
@@ -61,7 +64,7 @@ class Membership:
         with self._catalog.read() as tx:
             return _version(tx, self.group), _topics_version(tx)
 
-    def renew(self, in_use: Collection[tuple[int, int]] = ()) -> tuple[list[Claim], tuple[int, int]]:
+    def renew(self, in_use: Collection[Place] = ()) -> tuple[list[Claim], tuple[int, int]]:
         """Joins or stays, and settles what this member claims from now on; that, and the group's version.
 
         What is `in_use` is not given back. Raises `Fenced`, and `UnknownTopic` once a topic was dropped.
@@ -132,7 +135,7 @@ class Membership:
         rows = [(self.group, topic.id, p) for topic in self._topics.values() for p in range(topic.partitions)]
         tx.executemany("INSERT OR IGNORE INTO claims VALUES (?, ?, ?, NULL, 0, NULL, NULL)", rows)
 
-    def _settle(self, tx: sqlite3.Connection, in_use: Collection[tuple[int, int]]) -> None:
+    def _settle(self, tx: sqlite3.Connection, in_use: Collection[Place]) -> None:
         members = {
             member: frozenset(json.loads(topics))
             for member, topics in tx.execute(
@@ -151,7 +154,7 @@ class Membership:
             elif held[place] is None and member == self.member:
                 self._take(tx, place)
 
-    def _take(self, tx: sqlite3.Connection, place: tuple[int, int]) -> None:
+    def _take(self, tx: sqlite3.Connection, place: Place) -> None:
         _set_holder(tx, self.group, place, self.member)
         first, end = partition_range(tx, self._topics[place[0]], place[1])
         # Where a new group begins is decided once: a member that dies before its first commit changes nothing.
@@ -169,44 +172,62 @@ class Membership:
         return [Claim(self._topics[topic_id], *rest) for topic_id, *rest in rows if topic_id in self._topics]
 
 
-def divide(
-    members: dict[str, frozenset[int]], held: dict[tuple[int, int], str | None]
-) -> dict[tuple[int, int], str | None]:
+def divide(members: Mapping[str, Collection[int]], held: Mapping[Place, str | None]) -> dict[Place, str | None]:
     """Who should claim each partition: as even as the members' topics allow, moving as little as possible.
 
     A pure function of what all members see, so that all of them come to the same division.
     """
-    share: dict[tuple[int, int], str | None] = dict.fromkeys(sorted(held))
-    load = dict.fromkeys(members, 0)
-    wanting = {topic: [m for m in members if topic in members[m]] for topic, _ in held}
-    for place in share:
+    names = sorted(members)
+    wanting = {topic: [name for name in names if topic in members[name]] for topic in sorted({t for t, _ in held})}
+    load = dict.fromkeys(names, 0)
+    stock: dict[tuple[str, int], list[Place]] = {}
+    free: list[Place] = []
+    for place in sorted(held):
         holder = held[place]
         if holder is not None and holder in wanting[place[0]]:
-            share[place] = holder
+            stock.setdefault((holder, place[0]), []).append(place)
             load[holder] += 1
-    for place, holder in share.items():
-        if holder is None and wanting[place[0]]:
-            share[place] = _least(wanting[place[0]], load)
-            load[share[place] or ""] += 1
-    moved = True
-    while moved:
-        moved = False
-        for place, holder in share.items():
-            candidates = wanting[place[0]]
-            if holder is None or not candidates:
-                continue
-            least = _least(candidates, load)
-            if load[holder] > load[least] + 1:
-                share[place] = least
-                load[holder], load[least], moved = load[holder] - 1, load[least] + 1, True
-    return share
+        else:
+            free.append(place)
+    for place in free:
+        if wanting[place[0]]:
+            least = min(wanting[place[0]], key=load.__getitem__)
+            stock.setdefault((least, place[0]), []).append(place)
+            load[least] += 1
+    while moves := _relief(stock, load, wanting):
+        for giver, topic, taker in moves:
+            stock.setdefault((taker, topic), []).append(stock[giver, topic].pop())
+            load[giver], load[taker] = load[giver] - 1, load[taker] + 1
+    return dict.fromkeys(held) | {place: member for (member, _), places in stock.items() for place in places}
 
 
-def _least(candidates: Sequence[str], load: dict[str, int]) -> str:
-    return min(candidates, key=lambda member: (load[member], member))
+def _relief(
+    stock: Mapping[tuple[str, int], Sequence[Place]], load: Mapping[str, int], wanting: Mapping[int, Sequence[str]]
+) -> list[tuple[str, int, str]]:
+    """Moves (from whom, of which topic, to whom) from one who has too much to one who has too little, or none.
+
+    Where members want different topics they are several: one gives to a second, who gives something else to a third.
+    """
+    least = min(load.values(), default=0)
+    for giver in sorted(load, key=lambda name: (-load[name], name)):
+        if load[giver] <= least + 1:
+            break
+        reached: dict[str, list[tuple[str, int, str]]] = {giver: []}
+        topics, queue = set(wanting), [giver]
+        for name in queue:
+            for topic in sorted(topic for topic in topics if stock.get((name, topic))):
+                topics.discard(topic)
+                for other in wanting[topic]:
+                    if other not in reached:
+                        reached[other] = [*reached[name], (name, topic, other)]
+                        queue.append(other)
+        taker = min(queue, key=load.__getitem__)
+        if load[taker] + 1 < load[giver]:
+            return reached[taker]
+    return []
 
 
-def _set_holder(tx: sqlite3.Connection, group: str, place: tuple[int, int], member: str | None) -> None:
+def _set_holder(tx: sqlite3.Connection, group: str, place: Place, member: str | None) -> None:
     tx.execute(
         "UPDATE claims SET member = ?, epoch = epoch + 1 WHERE group_name = ? AND topic_id = ? AND partition = ?",
         (member, group, *place),

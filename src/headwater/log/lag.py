@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
-from headwater.errors import UnknownGroup
+from headwater.errors import Corrupt, UnknownGroup
 from headwater.log.catalog import Catalog
 from headwater.log.segments import Segment, select
 from headwater.log.topic import Topic
@@ -60,7 +62,13 @@ class Lag:
         return found
 
 
-def lag_of(catalog: Catalog, topics: dict[int, Topic], group: str | None, now: int) -> list[Lag]:
+ReceivedAt = Callable[[Topic, int, int], int]
+"""When the record at an offset of a topic's partition was received, in microseconds."""
+
+
+def lag_of(
+    catalog: Catalog, topics: Mapping[int, Topic], group: str | None, now: int, received_at: ReceivedAt
+) -> list[Lag]:
     """The lag of one group or of all, in order. Raises `UnknownGroup`."""
     with catalog.read() as tx:
         rows = tx.execute(
@@ -69,31 +77,43 @@ def lag_of(catalog: Catalog, topics: dict[int, Topic], group: str | None, now: i
             "ORDER BY c.group_name, c.topic_id, c.partition",
             (group or "",),
         ).fetchall()
-        if group is not None and not rows:
+        known = tx.execute("SELECT 1 FROM groups WHERE name = ?", (group,)).fetchone()
+        if group is not None and known is None:
             raise UnknownGroup(group)
         found = []
         for name, topic_id, partition, member, offset, start, end in rows:
             where = "topic_id = ? AND partition = ? AND end_offset > ? ORDER BY end_offset"
             unread = select(tx, where, (topic_id, partition, offset or 0))
             topic = topics[topic_id]
-            found.append(_lag(name, topic, partition, member, offset or 0, start, end, unread, now))
+            since = _since(topic, partition, max(offset or 0, start), unread, received_at)
+            seconds = max(0.0, (now - since) / 1e6) if since is not None else 0.0
+            found.append(_lag(name, topic, partition, member, offset or 0, start, end, unread, seconds))
     return found
 
 
 def _lag(
     group: str, topic: Topic, partition: int, member: str | None, offset: int, start: int, end: int,
-    unread: list[Segment], now: int,
+    unread: list[Segment], seconds: float,
 ) -> Lag:  # fmt: skip
     size = sum(int(segment.bytes * _unread_part(segment, offset)) for segment in unread)
-    seconds = 0.0
-    if unread and offset < end:
-        first = unread[0]
-        part = 1 - _unread_part(first, offset)
-        seconds = max(0.0, (now - (first.first_at + part * (first.last_at - first.first_at))) / 1e6)
     behind = end - max(offset, start)
     gone = max(0, start - offset)
     risk = _risk(topic, seconds, size) if behind or gone else _risk(topic, 0.0, 0)
     return Lag(group, topic.name, partition, member, offset, end, behind, size, seconds, gone, risk)
+
+
+def _since(
+    topic: Topic, partition: int, offset: int, unread: Sequence[Segment], received_at: ReceivedAt
+) -> float | None:
+    """When the oldest unread record was received; None if there is none."""
+    if not unread:
+        return None
+    first = unread[0]
+    if first.state != "sealed":
+        # Damage is told to whoever reads it, and by `check`.
+        with suppress(Corrupt):
+            return received_at(topic, partition, offset)
+    return first.first_at + (1 - _unread_part(first, offset)) * (first.last_at - first.first_at)
 
 
 def _unread_part(segment: Segment, offset: int) -> float:

@@ -128,6 +128,10 @@ class Log(ABC):
         """Where the log is now."""
 
     @abstractmethod
+    def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
+        """For each partition the first offset that is kept, and the end: one past the last."""
+
+    @abstractmethod
     def wait(self, after: Position, timeout: timedelta) -> Position:
         """Returns as soon as the log is past a position, or when the time is over; where the log is then."""
 

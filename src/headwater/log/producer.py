@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Self, get_args
 
 from headwater.errors import UsageError
+from headwater.log.acknowledgement import Acknowledgement
 from headwater.log.commit import Sequence
 from headwater.log.dispatch import Dispatcher, Outbox, Send
 from headwater.log.options import Policy
@@ -65,7 +66,7 @@ class Producer:
         name = topic or self._topic
         if name is None:
             raise UsageError("No topic to send to.", hint="Name it in producer(topic=…) or in send(…, topic=…).")
-        send = Send(name, row, time.monotonic() + self._linger, Future())
+        send = Send(name, row, time.monotonic() + self._linger, Acknowledgement())
         self._dispatcher.put(self._outbox, send)
         return send.done
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.log.catalog import Catalog
-from headwater.log.check import Checker, Finding, Progress, Salvage, silent
+from headwater.log.check import Checker, Finding, Lost, Progress, Salvage, silent
 from headwater.log.clock import Clock
 from headwater.log.registry import Registry
 from headwater.log.sealing import Sealer, replace_segments
@@ -22,14 +22,16 @@ DAMAGED = "damaged"
 class _Damage:
     topic: Topic
     segment: Segment
-    salvage: Salvage
+    lost: list[Lost]
+    saved: int
 
 
 class Repair:
     """What can be saved of a log's damaged segments. Nothing happens until `apply`.
 
     The readable records of a damaged segment go to a new one; the old file is moved to the folder `damaged`. What is
-    lost is written down in the catalog (`EmbeddedLog.losses`), and reads pass over it from then on.
+    lost is written down in the catalog (`EmbeddedLog.losses`), and reads pass over it from then on. `beyond` lists what
+    no repair can mend: damage of the catalog itself, for which a backup is needed.
     """
 
     def __init__(
@@ -44,17 +46,14 @@ class Repair:
         self._checker, self._catalog, self._registry = checker, catalog, registry
         self._sealer, self._clock, self._exclusively = sealer, clock, exclusively
         self._damages: list[_Damage] = []
+        self.beyond: list[Finding] = []
 
     def plan(self, progress: Progress = silent) -> Repair:
         """Looks at every segment."""
-        topics = {topic.id: topic for topic in self._registry.topics()}
-        segments = self._checker.segments()
-        for done, segment in enumerate(segments):
-            progress(done, len(segments))
-            topic = topics[segment.topic_id]
-            if self._checker.salvage(topic, segment, keep=False).lost:
-                self._damages.append(_Damage(topic, segment, self._checker.salvage(topic, segment)))
-        progress(len(segments), len(segments))
+        self.beyond = list(self._checker.catalog_findings())
+        for topic, segment, lost in self._checker.damages(progress):
+            salvage = self._checker.salvage(topic, segment)
+            self._damages.append(_Damage(topic, segment, lost, sum(table.num_rows for table in salvage.records)))
         return self
 
     @property
@@ -63,13 +62,13 @@ class Repair:
         return [
             Finding(damage.topic.name, damage.segment.partition, damage.segment.file, first, last, reason)
             for damage in self._damages
-            for first, last, reason in damage.salvage.lost
+            for first, last, reason in damage.lost
         ]
 
     @property
     def saved(self) -> int:
         """How many records of damaged segments would be saved."""
-        return sum(table.num_rows for damage in self._damages for table in damage.salvage.records)
+        return sum(damage.saved for damage in self._damages)
 
     def apply(self) -> None:
         """Carries the plan out, one segment at a time; killed in between, the rest is found again by a new plan.
@@ -78,39 +77,31 @@ class Repair:
         """
         with self._exclusively():
             for damage in self._damages:
-                found = self._as_it_is_now(damage)
-                if found is not None:
-                    self._replace(found)
+                segment = self._closed(damage.segment)
+                if segment is None:
+                    continue
+                salvage = self._checker.salvage(damage.topic, segment)
+                if salvage.lost == damage.lost:
+                    self._replace(damage.topic, segment, salvage)
         self._damages = []
 
-    def _as_it_is_now(self, damage: _Damage) -> _Damage | None:
-        """The damage once nobody appends to the segment any more, with what was appended since the plan was made."""
-        topic, planned = damage.topic, damage.segment
+    def _closed(self, planned: Segment) -> Segment | None:
+        """The segment once nobody appends to it any more, with what was appended since; None if it was replaced."""
         with self._catalog.write() as tx:
             tx.execute("UPDATE segments SET state = 'closed' WHERE id = ? AND state = 'active'", (planned.id,))
             tx.execute("UPDATE partitions SET active_segment = NULL WHERE active_segment = ?", (planned.id,))
-            segment = next(iter(select(tx, "id = ? AND file = ?", (planned.id, planned.file))), None)
-        if segment is None:
-            return None
-        if segment.end_offset == planned.end_offset:
-            return _Damage(topic, segment, damage.salvage)
-        salvage = self._checker.salvage(topic, segment)
-        return _Damage(topic, segment, salvage) if salvage.lost == damage.salvage.lost else None
+            return next(iter(select(tx, "id = ? AND file = ?", (planned.id, planned.file))), None)
 
-    def _replace(self, damage: _Damage) -> None:
-        topic, segment = damage.topic, damage.segment
+    def _replace(self, topic: Topic, segment: Segment, salvage: Salvage) -> None:
         self._sealer.make_directory((self._sealer.directory / segment.file).parent)
-        content = self._sealer.write(topic, segment.partition, segment.base_offset, damage.salvage.records)
+        content = self._sealer.write(topic, segment.partition, segment.base_offset, salvage.records)
         self._keep_aside(self._sealer.directory, segment.file)
         now = self._clock.now()
         with self._catalog.write() as tx:
             replace_segments(tx, [segment], content)
             tx.executemany(
                 "INSERT INTO losses VALUES (?, ?, ?, ?, ?, ?)",
-                [
-                    (topic.id, segment.partition, first, last, reason, now)
-                    for first, last, reason in damage.salvage.lost
-                ],
+                [(topic.id, segment.partition, first, last, reason, now) for first, last, reason in salvage.lost],
             )
         self._sealer.discard_file(segment.file)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headwater.errors import Corrupt
+from headwater.errors import Corrupt, UnknownTopic
 from headwater.log.catalog import Catalog, Durability
 from headwater.log.reader import PartitionReader
 from headwater.log.registry import Registry
@@ -52,7 +52,8 @@ class Sealer:
             if segment.topic_id in topics:
                 try:
                     count += self._seal(topics[segment.topic_id], segment)
-                except Corrupt:
+                except (Corrupt, UnknownTopic):
+                    # Damaged, or dropped meanwhile.
                     continue
         return count
 

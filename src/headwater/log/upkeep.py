@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, UnknownTopic
 from headwater.log.catalog import Catalog
 from headwater.log.clock import Clock
 from headwater.log.compaction import compact_partition
@@ -104,9 +104,11 @@ class Upkeep:
     def _round(self, *, full: bool) -> UpkeepReport:
         sealed = self._sealer.seal_closed(lambda: self._stopping)
         segments, records = retain(self._catalog, self._registry.topics(), self._storage, self._directory, self._clock)
-        compacted = sum(
-            self._compact(topic, full=full) for topic in self._registry.topics() if topic.settings.cleanup == "compact"
-        )
+        compacted = 0
+        for topic in self._registry.topics():
+            # One that is dropped meanwhile needs no compaction.
+            with suppress(UnknownTopic):
+                compacted += self._compact(topic, full=full) if topic.settings.cleanup == "compact" else 0
         return UpkeepReport(sealed, segments, records, compacted, self._sweep())
 
     def _compact(self, topic: Topic, *, full: bool) -> int:

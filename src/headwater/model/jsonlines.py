@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import secrets
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,23 @@ def decode(lines: Sequence[bytes], *, exact: bool) -> Decoded:
     """
     decoder = json.JSONDecoder(parse_float=Decimal if exact else None, parse_constant=_refuse_constant)
     return _decode_all(lines, decoder) or _decode_each(lines, decoder)
+
+
+def with_binary(rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> Sequence[Mapping[str, object]]:
+    """The rows with the base64 texts of binary columns decoded; a text that is none is left for the schema to refuse."""
+    names = [field.name for field in schema if pat.is_binary(field.type)]
+    if not names:
+        return rows
+    return [{**row, **{name: _from_base64(row[name]) for name in names if name in row}} for row in rows]
+
+
+def _from_base64(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except ValueError:
+        return value
 
 
 def needs_digits(schema: pa.Schema) -> bool:

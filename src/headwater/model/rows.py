@@ -35,18 +35,18 @@ def parse_json_lines(
 ) -> tuple[pa.Table, list[RejectedRecord]]:
     """As `to_arrow`, for one JSON object per line; blank lines are not counted. Of a name given twice the last counts.
 
-    A rejected record's `original` is its line. Decimals are read from their digits, never through a float, and a number
+    Text for a binary column is base64. A rejected record's `original` is its line. Decimals are read from their digits, never through a float, and a number
     that is too large for a double is rejected.
     """
     lines = jsonlines.split(data)
     exact = jsonlines.needs_digits(schema)
-    table, rejected = assemble(_lines_input(lines, exact=exact), schema, key)
+    table, rejected = assemble(_lines_input(lines, schema, exact=exact), schema, key)
     # Without the digits, a number that is too large is read as infinity, which JSON has no way to write.
     if not exact and jsonlines.has_infinity(table):
-        return assemble(_lines_input(lines, exact=True), schema, key)
+        return assemble(_lines_input(lines, schema, exact=True), schema, key)
     return table, rejected
 
 
-def _lines_input(lines: Sequence[bytes], *, exact: bool) -> PythonInput:
+def _lines_input(lines: Sequence[bytes], schema: pa.Schema, *, exact: bool) -> PythonInput:
     rows, misfits = jsonlines.decode(lines, exact=exact)
-    return PythonInput(rows, misfits, lines.__getitem__)
+    return PythonInput(jsonlines.with_binary(rows, schema), misfits, lines.__getitem__)

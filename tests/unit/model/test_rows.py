@@ -647,3 +647,10 @@ def test_json_comes_back_as_it_was_written(rows: list[dict[str, object]]) -> Non
     table, rejected = parse_json_lines(data, schema)
     assert table.to_pylist() == fits
     assert len(rejected) == len(rows) - len(fits)
+
+
+def test_a_binary_column_takes_base64_in_json_and_nothing_else() -> None:
+    lines = b'{"c": "/w=="}\n{"c": "not base64!"}\n{"c": null}\n'
+    table, rejected = parse_json_lines(lines, parse_ddl("c binary"))
+    assert table.to_pylist() == [{"c": b"\xff"}, {"c": None}]
+    assert [(letter.index, letter.original) for letter in rejected] == [(1, b'{"c": "not base64!"}')]
