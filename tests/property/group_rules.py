@@ -13,7 +13,7 @@ from headwater.errors import Fenced, RecordsGone, UnknownTopic
 from headwater.log.reader import Batch
 from tests.property.group_model import GroupModel, MemberModel, Place
 from tests.property.log_under_test import LogUnderTest, choose
-from tests.property.model import plain
+from tests.property.model import plain, shown
 from tests.property.rows import rows
 
 PICKS = st.integers(0, 1 << 16)
@@ -134,10 +134,12 @@ class GroupRules(LogUnderTest):
             for key in keys:
                 self._poll(*key)
                 self._commit(*key)
+        if self.dead.get(group):
+            return  # What is due to a member that is dead waits for it until its lease ends.
         holders = self.model.groups[group].holders
         wanted = {place for m in members for name in m.topics for place in self.model.topics[name].places()}
         assert wanted <= set(holders), "a partition is left to nobody"
-        if not self.dead.get(group) and len({member.topics for member in members}) == 1:
+        if len({member.topics for member in members}) == 1:
             loads = [len(member.claims) for member in members]
             assert max(loads) - min(loads) <= 1, "the division is uneven"
 
@@ -197,9 +199,12 @@ class GroupRules(LogUnderTest):
         records: pa.Table = batch.records
         assert records["_offset"].to_pylist() == [entry.offset for entry in due]
         assert records["_deleted"].to_pylist() == [entry.deleted for entry in due]
-        found = records.select(topic.schema.names).to_pylist()
-        values = [None if entry.deleted else plain(row) for entry, row in zip(due, found, strict=True)]
-        assert values == [None if entry.deleted else topic.value_of(entry.row) for entry in due]
+        # A consumer goes over to a newer schema when it meets records of one, so that it may have an older one here.
+        columns = [field for field in records.schema if field.name in topic.schema.names]
+        for entry, row in zip(due, records.to_pylist(), strict=True):
+            for column in [] if entry.deleted else columns:
+                value = plain(shown(entry.row.get(column.name), column.type))
+                assert plain(row[column.name]) == value
         claim.next = batch.next_offset
         assert claim.next <= partition.end
 

@@ -67,9 +67,9 @@ class Acknowledgement(Future[Position]):
             super().set_exception(exception)
 
     def _finish(self, result: Position | None, exception: BaseException | None) -> bool:
-        """Whether nobody waited, so that there was nobody to wake."""
+        """Whether that was all, because nobody waited who has to be woken."""
         with _changing:
-            if self._is_plain:
+            if self._is_plain or self._state != _PENDING:
                 return False
             self._result, self._exception, self._state = result, exception, _FINISHED
         self._invoke_callbacks()

@@ -5,6 +5,7 @@ Everything that becomes visible does so when a transaction of the catalog commit
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -137,7 +138,7 @@ class Catalog:
         self._local = threading.local()
         self._idle: list[sqlite3.Connection] = []
         self._idle_lock = threading.Lock()
-        self._closed = False
+        self._closed, self._pid = False, os.getpid()
         try:
             self._writer = self._connect()
             if not self._is_prepared():
@@ -232,6 +233,8 @@ class Catalog:
 
     def _borrow(self) -> sqlite3.Connection:
         """A connection that nobody uses. There are as many as were in use at once, however many threads come and go."""
+        if self._pid != os.getpid():
+            raise UsageError("The log was opened by the parent process.", hint="Open it again in this one.")
         with self._idle_lock:
             if self._closed:
                 raise UsageError("The log is closed.", hint="Open it again.")

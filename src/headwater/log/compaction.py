@@ -98,7 +98,7 @@ def _rewrite(
     content = sealer.write(topic, run[0].partition, run[0].base_offset, kept())
     removed = sum(segment.rows for segment in run) - content.rows
     with catalog.write() as tx:
-        present = select(tx, f"id IN ({', '.join(str(segment.id) for segment in run)})")
+        present = select(tx, f"id IN ({', '.join(str(segment.id) for segment in run)}) ORDER BY base_offset")
         if removed and present == run:
             replace_segments(tx, run, content)
         if present == run:

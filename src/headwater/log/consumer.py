@@ -121,7 +121,7 @@ class Consumer:
 
     def __iter__(self) -> Iterator[Batch]:
         while not self._closing.is_set():
-            batch = self.poll(self._patience or timedelta(seconds=60))
+            batch = self.poll(timedelta(seconds=60) if self._patience is None else self._patience)
             if batch is not None:
                 yield batch
             elif self._patience is not None:

@@ -25,7 +25,7 @@ from headwater.log.intake import Intake
 from headwater.log.keys import newest_rows
 from headwater.log.lag import Lag, lag_of
 from headwater.log.names import check_name
-from headwater.log.options import ConsumerOptions, ProducerOptions, TopicOptions
+from headwater.log.options import ConsumerOptions, ProducerOptions, TopicOptions, check_consumer_options
 from headwater.log.port import End, Log, Rows, Start
 from headwater.log.producer import Producer
 from headwater.log.reader import Batch, PartitionReader
@@ -230,7 +230,10 @@ class EmbeddedLog(Log):
     def consumer(self, topics: str | Sequence[str], *, group: str, **options: Unpack[ConsumerOptions]) -> Consumer:
         self._check_open()
         check_name("group", group)
+        check_consumer_options(options)
         names = [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
+        if not names:
+            raise UsageError("A consumer reads at least one topic.")
         lease = options.get("lease", LEASE)
         membership = Membership(
             self._catalog,

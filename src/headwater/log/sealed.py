@@ -67,6 +67,7 @@ def write_sealed(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> S
             sealed_schema(schema),
             compression="zstd",
             use_dictionary=[name for name in columns if name not in _PLAIN],
+            dictionary_pagesize_limit=DICTIONARY_BYTES_MAX,
             column_encoding=_PLAIN,
             write_page_checksum=True,
         ) as writer:

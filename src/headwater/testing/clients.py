@@ -18,7 +18,7 @@ from headwater.log.port import Log
 from headwater.log.reader import Batch
 from headwater.model.position import START
 from headwater.model.record import Record
-from headwater.testing.history import Action, Entry, Operation
+from headwater.testing.history import Action, Entry
 from headwater.testing.recorder import Recorder
 
 SCHEMA = "value string"
@@ -257,11 +257,6 @@ def entries_of(batch: Batch) -> list[Entry]:
     """What a reader saw in a batch."""
     columns = (batch.records["value"].to_pylist(), batch.records["_offset"].to_pylist())
     return [Entry(f"{batch.topic}/{batch.partition}", value, offset) for value, offset in zip(*columns, strict=True)]
-
-
-def values_of(history: Sequence[Operation]) -> set[str]:
-    """Every value that was acknowledged."""
-    return {entry.value for operation in history if operation.type == "ok" for entry in operation.sent}
 
 
 def _rows(entries: Iterator[Entry] | Sequence[Entry]) -> list[dict[str, object]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,39 +39,34 @@ class Disk:
         Synced bytes are there. Unsynced ones are there, or not, or up to some point, or torn. Names that were made or
         removed since their directory was synced are there, or not.
         """
-        random = seeded(seed)
-        if self.name not in self.names.get("..", ()) and not _happens(random, seed):
+        if self.name not in self.names.get("..", ()) and not _happens("..", seed):
             return False
         destination.mkdir()
         kept = {"."}
         for directory in sorted(self.directories):
-            if _above(directory) in kept and (self._is_sure(directory) or _happens(random, seed)):
+            if _above(directory) in kept and (self._is_sure(directory) or _happens(directory, seed)):
                 (destination / directory).mkdir()
                 kept.add(directory)
-        keep_catalog = "catalog.db" in self.names.get(".", ()) or _happens(random, seed)
-        for path, content in sorted(self.files.items()):
-            if path in CATALOG:
-                present = keep_catalog
-            else:
-                present = _above(path) in kept and (self._is_sure(path) or _happens(random, seed))
-            if present:
-                chosen = self._content(path, content, random, seed)
-                (destination / path).write_bytes(chosen)
-        for path, content in sorted(self.removed.items()):
-            if path not in self.files and _above(path) in kept and not _happens(random, seed):
+        for path, content in self.files.items():
+            # Either both files of the catalog are there or none: the second is no use without the first.
+            name = "catalog.db" if path in CATALOG else path
+            if _above(path) in kept and (self._is_sure(name) or _happens(name, seed)):
+                (destination / path).write_bytes(self._content(path, content, seed))
+        for path, content in self.removed.items():
+            if path not in self.files and _above(path) in kept and not _happens(path, seed):
                 (destination / path).write_bytes(content)
         return True
 
     def _is_sure(self, path: str) -> bool:
         return Path(path).name in self.names.get(_above(path), ()) and path not in self.removed
 
-    def _content(self, path: str, content: bytes, random: Random, seed: int) -> bytes:
-        if path in self.removed and not _happens(random, seed):
+    def _content(self, path: str, content: bytes, seed: int) -> bytes:
+        if path in self.removed and not _happens(path, seed):
             # The name still stands for the file that was removed before this one was made.
             return self.removed[path]
         if path in CATALOG and path not in self.synced:
             return content
-        return torn(self.synced.get(path, b""), content, random, seed)
+        return torn(self.synced.get(path, b""), content, _random(f"content of {path}", seed), seed)
 
 
 def seeded(seed: int | str) -> Random:
@@ -117,8 +113,13 @@ def _above(path: str) -> str:
     return Path(path).parent.as_posix()
 
 
-def _happens(random: Random, seed: int) -> bool:
+def _happens(path: str, seed: int) -> bool:
     """Whether a change that was not synced reached the disk."""
     if seed == NOTHING_UNSYNCED:
         return False
-    return seed == EVERYTHING or random.random() < 0.5
+    return seed == EVERYTHING or _random(path, seed).random() < 0.5
+
+
+def _random(path: str, seed: int) -> Random:
+    """Chances that depend on the file, and not on the part of its name that differs from run to run."""
+    return seeded(f"{seed} {re.sub(r'-[0-9a-f]{12}', '', path)}")

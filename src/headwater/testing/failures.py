@@ -1,4 +1,4 @@
-"""Failing operations: a short life of a log in which one operation of its storage fails, and what must hold after it."""
+"""Failing operations: a short life of a log in which one operation of its storage fails, and what must hold then."""
 
 from __future__ import annotations
 

@@ -16,12 +16,16 @@ LINE_BYTES_MAX = 512
 
 @dataclass(slots=True)
 class Account:
-    """One process and those that took its place. What is `doubtful` may have happened, or not."""
+    """One process and those that took its place.
+
+    What is `doubtful` may have happened, or not; `happened` counts those of which the log said later that they did.
+    """
 
     tried: int = 0
     acknowledged: dict[int, int] = field(default_factory=dict)
     doubtful: set[int] = field(default_factory=set)
     counted: int = 0
+    happened: int = 0
     complaints: list[str] = field(default_factory=list)
     _open: set[int] = field(default_factory=set)
 
@@ -63,6 +67,7 @@ class Account:
         for n in sorted(self.doubtful):
             if n <= number:
                 self.acknowledged[n] = 0
+                self.happened += 1
         self.doubtful.clear()
 
 

@@ -56,6 +56,7 @@ def cut_everywhere(
     seeds: Sequence[int],
     choose: Callable[[Moment], bool] = lambda _: True,
     progress: Callable[[PowerCuts], None] = lambda _: None,
+    storage_type: type[PowerCutStorage] = PowerCutStorage,
 ) -> PowerCuts:
     """Runs the script once, and at every chosen moment looks at the disks that a cut may leave, one per seed."""
     result = PowerCuts()
@@ -89,7 +90,7 @@ def cut_everywhere(
         progress(result)
 
     seen: list[object] = []
-    storage = PowerCutStorage(directory, on_moment=look)
+    storage = storage_type(directory, on_moment=look)
     script = Script(directory, storage)
     with one_sync_at_a_time():
         script.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -117,8 +118,8 @@ class Script:
         def change(expected: Expectation) -> None:
             expected.position = number
             for topic, added in rows.items():
-                columns = dict.fromkeys(self.log.topic(topic).schema.names)
-                expected.topics[topic] |= {(name, _number(None, row)): Entry(number, columns | row) for row in added}
+                empty: dict[str, object] = dict.fromkeys(self.log.topic(topic).schema.names)
+                expected.topics[topic] |= {(name, _number(None, row)): Entry(number, {**empty, **row}) for row in added}
             for topic, keys in (deletes or {}).items():
                 expected.topics[topic] |= {(name, key): Entry(number, None) for key in keys}
             expected.bookmarks |= bookmarks or {}
@@ -246,12 +247,9 @@ def _refused_and_left(script: Script) -> None:
         commit.append("orders", _orders(script, 2))
         commit.bookmark("source", "new", expect="another")
     require(not isinstance(commit.result, Committed), "a condition that does not hold was passed over")
-    try:
-        with script.log.commit() as commit:
-            commit.append("orders", _orders(script, 2))
-            raise LookupError("the block fails")
-    except LookupError:
-        pass
+    with suppress(LookupError), script.log.commit() as commit:
+        commit.append("orders", _orders(script, 2))
+        raise LookupError("the block fails")
 
 
 def _numbered(script: Script) -> None:
@@ -310,7 +308,7 @@ def _compacted(script: Script) -> None:
 
 
 def _ring_fills(script: Script) -> None:
-    for n in range(8):
+    for _ in range(8):
         script.commit({"ring": _notes(script, 20)})
 
 

@@ -189,6 +189,8 @@ class PowerCutStorage(_Watched):
 
     def _run(self, operation: Operation, path: Path, act: Callable[[], Result]) -> Result:
         with self._lock:
+            if self._off is not None:
+                raise PowerCut
             number = len(self.moments)
             moment = Moment(number, "before", operation, path.name)
             self.moments.append(moment)
@@ -207,8 +209,6 @@ class PowerCutStorage(_Watched):
             return result
 
     def _reach(self, moment: Moment) -> None:
-        if self._off is not None:
-            raise PowerCut
         if self._on_moment is not None:
             self._on_moment(moment)
         if str(moment) == self._cut:

@@ -1,4 +1,4 @@
-"""Torture: processes that use one log at once, killed with SIGKILL at random moments and started again, and a verdict."""
+"""Torture: processes that use one log at once, killed with SIGKILL at random and started again, and a verdict."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from pathlib import Path
 from random import Random
 from typing import NoReturn
 
+import pyarrow as pa
+
 from headwater.log.embedded import EmbeddedLog
 from headwater.testing.disk import seeded
 from headwater.testing.ledger import Channel, Ledger
@@ -28,13 +30,19 @@ PR_SET_PDEATHSIG = 1
 STUCK_SECONDS_MAX = 60.0
 # How often all processes are killed at once, so that the log is opened by nobody and then anew.
 ALL_AT_ONCE = 0.03
+# How often whoever holds the write lock is killed, and how long it is looked for.
+AIMED, AIM_SECONDS_MAX = 0.5, 0.02
 
 
 @dataclass(slots=True)
 class TortureFigures:
-    """What a torture came to so far. `kills` are those of single processes, whether alone or all at once."""
+    """What a torture came to so far.
+
+    `kills` counts processes, killed alone or all at once; `aimed` those that held the write lock when they were chosen.
+    """
 
     kills: int = 0
+    aimed: int = 0
     all_at_once: int = 0
     verdicts: int = 0
     acknowledged: int = 0
@@ -80,6 +88,8 @@ class Torture:
     ) -> TortureFigures:
         """Kills so many processes, or as many as the time allows, and judges; stops at the first problem."""
         began = time.monotonic()
+        # Arrow loads pandas when it first sees a row, if there is one to load: here, once, and not in every child.
+        pa.Table.from_pylist([{"n": 1}])
         self._in_child(lambda: create_topics(self._directory))
         try:
             self._start_all()
@@ -90,7 +100,7 @@ class Torture:
                     self._judge(final=False)
                     self._start_all()
                 else:
-                    self._kill_one(self._random.choice(CAST))
+                    self._kill_one(self._choose())
                 self._note(began)
                 progress(self.figures)
                 if seconds_max is not None and time.monotonic() - began > seconds_max:
@@ -122,14 +132,29 @@ class Torture:
         self._selector.register(reading, selectors.EVENT_READ, child)
         self._heard_at = time.monotonic()
 
+    def _choose(self) -> str:
+        """Anybody, or, half of the time, whoever is in the middle of a commit."""
+        if self._random.random() < AIMED:
+            until = time.monotonic() + AIM_SECONDS_MAX
+            while time.monotonic() < until:
+                holder = _holder(self._directory / "write.lock")
+                for child in self._children.values():
+                    if child.pid == holder:
+                        self.figures.aimed += 1
+                        return child.name
+        return self._random.choice(CAST)
+
     def _kill_one(self, name: str) -> None:
         self._kill(self._children[name])
         self._start(name)
 
     def _kill_all(self, *, counted: bool = True) -> None:
-        """Not quite at the same moment: who is left for an instant finds what the dead have left."""
+        """Not quite at the same moment: who is left for an instant goes on with what the first one has left."""
         children = list(self._children.values())
         self._random.shuffle(children)
+        if counted:
+            first = self._choose()
+            children.sort(key=lambda child: child.name != first)
         for child in children:
             os.kill(child.pid, signal.SIGKILL)
             if self._random.random() < 0.3:
@@ -183,7 +208,8 @@ class Torture:
         self.figures.problems += verdict.problems
         self.figures.records_checked += verdict.records
         self.figures.open_seconds_max = max(self.figures.open_seconds_max, verdict.open_seconds)
-        self.figures.doubtful_happened = verdict.happened
+        resumed = sum(account.happened for account in self._ledger.accounts.values())
+        self.figures.doubtful_happened = verdict.happened + resumed + self.figures.duplicates_recognised
         self.figures.segments = verdict.segments
 
     def _in_child(self, act: Callable[[], str | None]) -> str:
@@ -210,6 +236,20 @@ class Torture:
         figures.doubtful = sum(len(account.doubtful) for account in accounts)
         figures.duplicates_recognised = sum(account.counted for account in self._ledger.of("producer").values())
         figures.problems += [text for text in self._ledger.complaints if text not in figures.problems]
+
+
+def _holder(lock: Path) -> int | None:
+    """The process that holds a lock, as the kernel tells it; None if nobody does, or the kernel does not tell."""
+    try:
+        lines = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return None
+    inode = str(lock.stat().st_ino)
+    for line in lines:
+        fields = line.split()
+        if fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == inode:
+            return int(fields[4])
+    return None
 
 
 def _live(name: str, directory: Path, pipe: int, random: Random, tried: int, last: int) -> NoReturn:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def judge(directory: Path, ledger: Ledger, *, final: bool) -> Verdict:
         _ring(log, ledger, verdict)
         log.upkeep()
         verdict.complain("check after upkeep", log.check())
-        states = Counter(segment.state for topic in log.topics() for segment in log.segments(topic.name))
+        states = Counter[str](segment.state for topic in log.topics() for segment in log.segments(topic.name))
         verdict.segments = dict(states)
     return verdict
 
@@ -88,7 +89,7 @@ def _plain(log: EmbeddedLog, ledger: Ledger, verdict: Verdict) -> dict[int, list
             offsets.append(f"{writer}'s {n} comes after {last[partition, writer]}")
         last[partition, writer] = n
     verdict.complain("plain", offsets)
-    verdict.complain("written twice", [r for r, count in Counter(sum(partitions.values(), [])).items() if count > 1])
+    verdict.complain("written twice", [r for r, count in Counter(chain(*partitions.values())).items() if count > 1])
     verdict.records += sum(len(records) for records in partitions.values())
     for name, account in {**ledger.of("appender"), **ledger.of("sender")}.items():
         found = {n: of for (writer, n), of in commits.items() if writer == name}

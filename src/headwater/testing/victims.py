@@ -12,12 +12,14 @@ from random import Random
 from headwater.errors import Fenced, UnknownTopic
 from headwater.log.commit import Committed
 from headwater.log.embedded import EmbeddedLog
+from headwater.log.options import TopicOptions
 from headwater.testing.ledger import Channel
 
 LEASE = timedelta(seconds=1)
 KEYS = 20
 RING_BYTES = 200_000
-SEGMENT_BYTES = 40_000
+KEPT: TopicOptions = {"cleanup": "none", "segment_bytes_max": 40_000}
+COMPACTED: TopicOptions = {"cleanup": "compact", "segment_bytes_max": 40_000}
 # Between two commits a process rests at most so long: enough are killed inside a commit all the same.
 REST_SECONDS_MAX = 0.01
 
@@ -39,15 +41,15 @@ class Victim:
 
 def create_topics(directory: Path) -> None:
     """The topics that all processes share."""
+    columns = "writer string, n bigint, i int, rows int"
+    move = "writer string, n bigint, amount bigint"
     with EmbeddedLog(directory) as log:
-        small = {"segment_bytes_max": SEGMENT_BYTES}
-        columns = "writer string, n bigint, i int, rows int"
-        log.create("plain", columns, key="i", partitions=4, cleanup="none", **small)
-        log.create("copies", columns + ", source bigint", partitions=4, cleanup="none", **small)
-        log.create("debits", "writer string, n bigint, amount bigint", partitions=2, cleanup="none", **small)
-        log.create("credits", "writer string, n bigint, amount bigint", partitions=2, cleanup="none", **small)
-        log.create("numbered", "writer string, n bigint, note string", cleanup="none", **small)
-        log.create("latest", "writer string, slot int, n bigint", key=("writer", "slot"), cleanup="compact", **small)
+        log.create("plain", columns, key="i", partitions=4, **KEPT)
+        log.create("copies", columns + ", source bigint", partitions=4, **KEPT)
+        log.create("debits", move, partitions=2, **KEPT)
+        log.create("credits", move, partitions=2, **KEPT)
+        log.create("numbered", "writer string, n bigint, note string", **KEPT)
+        log.create("latest", "writer string, slot int, n bigint", key=("writer", "slot"), **COMPACTED)
         log.create("ring", "n bigint, note string", retention_bytes=RING_BYTES)
 
 
@@ -153,7 +155,7 @@ def read(victim: Victim) -> None:
 
 def follow(victim: Victim) -> None:
     """Follows one topic record by record: no offset is left out, none comes twice, and commits only grow."""
-    start = {partition: 0 for partition in range(4)}
+    start = dict.fromkeys(range(4), 0)
     following: dict[int, tuple[int, int]] = {}
     for batch in victim.log.batches("plain", start=start, follow=True, columns=["_offset", "_commit"]):
         offsets, commits = batch.records["_offset"].to_pylist(), batch.records["_commit"].to_pylist()
@@ -246,7 +248,7 @@ ROLES: dict[str, Callable[[Victim], None]] = {
 }
 
 CAST = (
-    "appender-1", "appender-2", "sender-1", "transfer-1", "transfer-2", "producer-1", "copier-1", "copier-2", "reader-1",
-    "follower-1", "updater-1", "ringer-1", "keeper-1", "checker-1", "dropper-1",
+    "appender-1", "appender-2", "sender-1", "transfer-1", "transfer-2", "producer-1", "copier-1", "copier-2",
+    "reader-1", "follower-1", "updater-1", "ringer-1", "keeper-1", "checker-1", "dropper-1",
 )  # fmt: skip
 """Who takes part: a role and a number."""

@@ -45,6 +45,7 @@ class Plan:
     readers: int = 2
     makers: int = 3
     auditors: int = 2
+    kills: int = 1_000_000
     pause: float = 0.5
 
 
@@ -150,7 +151,7 @@ def run(plan: Plan, folder: Path) -> Report:
     for kind, count in counts.items():
         for number in range(count):
             herd.start(f"{kind}-{number}")
-    while time.monotonic() < herd.until - plan.pause:
+    while report.killed < plan.kills and time.monotonic() < herd.until - plan.pause:
         time.sleep(herd.dice.uniform(0, 2 * plan.pause))
         if herd.dice.random() < 0.8:
             herd.kill()

@@ -36,7 +36,25 @@ def test_an_accepted_name_is_one_plain_file_name(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", ".", "..", "../x", "a/b", "a\\b", "/x", "-rf", ".x", "_x", "a b", "a\n", "a\0", "ä", "a:b", "x" * 201, "\uff41"],
+    [
+        "",
+        ".",
+        "..",
+        "../x",
+        "a/b",
+        "a\\b",
+        "/x",
+        "-rf",
+        ".x",
+        "_x",
+        "a b",
+        "a\n",
+        "a\0",
+        "ä",
+        "a:b",
+        "x" * 201,
+        "\uff41",
+    ],
 )
 def test_a_bad_name_is_refused_with_the_reason(name: str) -> None:
     with pytest.raises(InvalidName) as caught:

@@ -1,0 +1,100 @@
+"""A log on a disk that is really full, in a process of its own: `python full_disk.py tmpfs|limit FOLDER`."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from headwater.errors import DiskFull
+from headwater.log.embedded import EmbeddedLog
+
+DISK_BYTES = 3 << 20
+BALLAST_BYTES = 1 << 20
+ROW_BYTES = 20_000
+APPENDS_MAX = 1000
+
+
+class Disk(Protocol):
+    """A place that fills up, and in which room can be made."""
+
+    def make_room(self) -> None: ...
+
+
+class SmallDisk:
+    """A file system in memory, with a file on it that can be spared."""
+
+    def __init__(self, folder: Path) -> None:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", folder], check=True)
+        self._ballast = folder / "ballast"
+        self._ballast.write_bytes(bytes(BALLAST_BYTES))
+
+    def make_room(self) -> None:
+        self._ballast.unlink()
+
+
+class SmallFiles:
+    """A limit on the size of every file that this process writes."""
+
+    def __init__(self, _: Path) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (DISK_BYTES - BALLAST_BYTES, resource.RLIM_INFINITY))
+
+    def make_room(self) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+@contextmanager
+def full(kind: str, folder: Path) -> Iterator[Disk]:
+    if kind == "limit":
+        yield SmallFiles(folder)
+        return
+    disk = SmallDisk(folder)
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def append(log: EmbeddedLog, number: int) -> None:
+    log.append("orders", [{"id": number, "note": f"{number:05}" * (ROW_BYTES // 5)}])
+
+
+def check(log: EmbeddedLog, count: int) -> None:
+    found = [(record.value["id"], record.value["note"]) for record in log.read("orders") if record.value is not None]
+    assert found == [(number, f"{number:05}" * (ROW_BYTES // 5)) for number in range(count)]
+    assert list(log.check()) == []
+
+
+def live(disk: Disk, directory: Path) -> int:
+    """Fills the disk, is refused, makes room, goes on; how many records fitted."""
+    with EmbeddedLog(directory, upkeep=False) as log:
+        log.create("orders", "id bigint, note string")
+        count = 0
+        with pytest.raises(DiskFull):
+            for count in range(APPENDS_MAX):
+                append(log, count)
+        assert 0 < count < APPENDS_MAX - 1
+        for _ in range(3):
+            with pytest.raises(DiskFull):
+                append(log, count)
+            check(log, count)
+        disk.make_room()
+        append(log, count)
+        check(log, count + 1)
+        log.seal("orders")
+        append(log, count + 1)
+        check(log, count + 2)
+    with EmbeddedLog(directory, upkeep=False) as log:
+        check(log, count + 2)
+    return count
+
+
+if __name__ == "__main__":
+    with full(sys.argv[1], Path(sys.argv[2])) as place:
+        print(live(place, Path(sys.argv[2]) / "log"))
