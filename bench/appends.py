@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import headwater as hw
@@ -14,6 +16,8 @@ from bench.scale import Scale
 from bench.timing import MILLISECONDS, latencies, percentile, rate
 
 BATCH_GOAL = 1_000_000
+THREADS = 16
+ONE_EACH = "one fdatasync and one SQLite commit each"
 SYNCED = "sequential write, fdatasync per 1 MB"
 
 
@@ -31,6 +35,7 @@ def measure(directory: Path, floors: Floors, scale: Scale, step: Callable[[str],
         yield _json_lines(log, scale)
         step("single appends")
         yield _single(log, floors, scale)
+        yield _threads(log, floors, scale)
 
 
 def _batches(log: hw.Log, topic: str, name: str, floors: Floors, scale: Scale) -> Line:
@@ -81,7 +86,30 @@ def _single(log: hw.Log, floors: Floors, scale: Scale) -> Line:
         "single appends, one thread",
         len(taken) / sum(taken),
         "appends/s",
-        floor="one fdatasync and one SQLite commit each",
+        floor=ONE_EACH,
         ratio=floor / p50,
         note=f"1 KB each, durable; p50 {p50:.2f} ms, p99 {p99:.2f} ms; the two p50 of the floor are {floor:.2f} ms",
+    )
+
+
+def _threads(log: hw.Log, floors: Floors, scale: Scale) -> Line:
+    """As `_single`, from many threads at once: how many appends share an fsync."""
+    position = log.position().commit
+
+    def append(_: int) -> list[float]:
+        return latencies(lambda: log.append("single", [small_record(0)]), seconds=scale.seconds)
+
+    began = time.perf_counter()
+    with ThreadPoolExecutor(THREADS) as pool:
+        taken = [one for mine in pool.map(append, range(THREADS)) for one in mine]
+    elapsed = time.perf_counter() - began
+    commits = log.position().commit - position
+    p50, p99 = (percentile(taken, part) * MILLISECONDS for part in (0.5, 0.99))
+    return Line(
+        f"single appends, {THREADS} threads",
+        len(taken) / elapsed,
+        "appends/s",
+        floor=ONE_EACH,
+        ratio=len(taken) / elapsed * (floors.fdatasync_p50 + floors.sqlite_commit_p50) / MILLISECONDS,
+        note=f"1 KB each, durable; {len(taken) / commits:.1f} in a commit; p50 {p50:.2f} ms, p99 {p99:.2f} ms",
     )

@@ -68,14 +68,13 @@ def _lines(
     scale: Scale,
 ) -> Iterator[Line]:
     """Tries the windows, then measures the best one anew, for longer."""
-    tried = [run(window, scale.window_seconds) for window in windows]
-    best = max(tried, key=lambda outcome: outcome.merit)
-    if len(tried) > 1:
-        best = run(best.window, scale.seconds * 2)
+    tried = [run(window, scale.window_seconds) for window in windows] if len(windows) > 1 else []
+    window = max(tried, key=lambda outcome: outcome.merit).window if tried else windows[0]
+    best = run(window, scale.seconds * 2)
     name = f"{count} producers in {kind}"
     has_goal = kind == "threads"
     note = f"{best.window} in flight each, 1 KB records, durable"
-    others = "; ".join(f"{o.window}: {o.records_per_second:,.0f}/s p99 {o.p99:.0f} ms" for o in tried)
+    others = "; ".join(f"{o.window}: {o.records_per_second:,.0f}/s, p99 {o.p99:.0f} ms" for o in tried)
     yield Line(
         name,
         best.records_per_second,
@@ -83,7 +82,7 @@ def _lines(
         RATE_GOAL if has_goal else None,
         floor=ONE_BY_ONE,
         ratio=best.records_per_second * floors.fdatasync_p50 / MILLISECONDS,
-        note=f"{note}. Windows tried: {others}",
+        note=f"{note}. Windows tried: {others}" if tried else note,
         detail={"chosen": asdict(best), "tried": [asdict(outcome) for outcome in tried]},
     )
     yield Line(

@@ -8,14 +8,13 @@ import platform
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
-
-import headwater
 
 Better = Literal["more", "less"]
 
@@ -63,7 +62,7 @@ class Line:
 
     @property
     def ratio_text(self) -> str:
-        return "" if self.ratio is None else f"{self.ratio:.2g} x {self.floor}"
+        return "" if self.ratio is None else f"{quantity(self.ratio, 'x')} {self.floor}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +131,8 @@ def machine(directory: Path) -> dict[str, object]:
         "python": platform.python_version(),
         "pyarrow": pa.__version__,
         "sqlite": sqlite3.sqlite_version,
-        "headwater": _version(),
+        "headwater": version("headwater"),
     }
-
-
-def _version() -> str:
-    return str(getattr(headwater, "__version__", "from source"))
 
 
 def _processor() -> str:

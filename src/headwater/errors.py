@@ -211,7 +211,8 @@ class PositionGone(UsageError):
 
     def __init__(self, topic: str, position: int, earliest: int, cause: str) -> None:
         super().__init__(
-            f"Topic {topic!r} can not be read from position {position}: {cause} removed records up to position {earliest}.",
+            f"Topic {topic!r} can not be read from position {position}: "
+            f"{cause} removed records up to position {earliest}.",
             hint=f"Use position {earliest} or later, or start='earliest'; cleanup='none' keeps all history.",
         )
         self.topic, self.position, self.earliest, self.cause = topic, position, earliest, cause

@@ -20,11 +20,10 @@ class CrashingStorage(Storage):
         self._left: int | None = None
         self._after = False
         self._dead = False
-        self.commits = 0
 
     def arm(self, operations: int, *, after: bool) -> None:
         """Dies at the operation after so many: before it (a write: in the middle of it), or right after it."""
-        self._left, self._after, self.commits = operations, after, 0
+        self._left, self._after = operations, after
 
     def disarm(self) -> None:
         self._left = None
@@ -71,7 +70,6 @@ class CrashingStorage(Storage):
     def commit(self, connection: sqlite3.Connection) -> None:
         dying = self._step()
         super().commit(connection)
-        self.commits += 1
         self._die(dying)
 
     def _step(self) -> bool:

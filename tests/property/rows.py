@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from random import Random
 
 import pyarrow as pa
 import pyarrow.types as pat
@@ -36,12 +37,13 @@ KINDS: dict[str, tuple[pa.Schema, tuple[str, ...]]] = {
         (),
     ),
 }
-KEYS: dict[str, st.SearchStrategy[object]] = {
-    "id": st.integers(0, 3),
-    "name": st.sampled_from(["", "a", "ä", "a\0", "🌊"]),
-    "number": st.integers(-1, 1),
-    "rate": st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("inf"), 2.0**60]),
+KEYS: dict[str, list[object]] = {
+    "id": [0, 1, 2, 3],
+    "name": ["", "a", "ä", "a\0", "🌊"],
+    "number": [0, 1, -1],
+    "rate": [0.0, -0.0, 1.5, float("nan"), float("inf"), 2.0**60],
 }
+HEADERS: list[object] = [{}, {"who": "me"}, {"": "", "ä": "🌊"}]
 ADDED: list[pa.DataType] = [
     pa.int16(),
     pa.string(),
@@ -127,20 +129,33 @@ _PLAIN: dict[pa.DataType, list[object]] = {
 }
 
 
-def rows(topic: TopicModel) -> st.SearchStrategy[dict[str, object]]:
-    """A row in the topic's current schema; columns that are no key may be missing or null."""
+def choices(topic: TopicModel) -> tuple[dict[str, list[object]], dict[str, list[object]]]:
+    """What a row of the topic must have, and what it may have: some values for each column."""
     required = {name: KEYS[name] for name in topic.key}
     if not topic.key:
-        required["_partition"] = st.integers(0, len(topic.partitions) - 1)
-    optional: dict[str, st.SearchStrategy[object]] = {
-        field.name: st.sampled_from([None, *pool(field.type)]) for field in topic.schema if field.name not in topic.key
-    }
-    optional["_headers"] = st.sampled_from([{}, {"who": "me"}, {"": "", "ä": "🌊"}])
-    return st.fixed_dictionaries(required, optional=optional)
+        required["_partition"] = list(range(len(topic.partitions)))
+    optional = {field.name: [None, *pool(field.type)] for field in topic.schema if field.name not in topic.key}
+    return required, {**optional, "_headers": HEADERS}
+
+
+def rows(topic: TopicModel) -> st.SearchStrategy[dict[str, object]]:
+    """A row in the topic's current schema; columns that are no key may be missing or null."""
+    required, optional = choices(topic)
+    return st.fixed_dictionaries(
+        {name: st.sampled_from(values) for name, values in required.items()},
+        optional={name: st.sampled_from(values) for name, values in optional.items()},
+    )
+
+
+def random_row(random: Random, topic: TopicModel) -> dict[str, object]:
+    """As `rows`, from a seed: for writing much at once."""
+    required, optional = choices(topic)
+    row = {name: random.choice(values) for name, values in required.items()}
+    return row | {name: random.choice(values) for name, values in optional.items() if random.random() < 0.5}
 
 
 def keys(topic: TopicModel) -> st.SearchStrategy[dict[str, object]]:
-    return st.fixed_dictionaries({name: KEYS[name] for name in topic.key})
+    return st.fixed_dictionaries({name: st.sampled_from(KEYS[name]) for name in topic.key})
 
 
 def partition_for(topic: TopicModel, row: Row) -> int:

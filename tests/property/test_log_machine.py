@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from random import Random
 from typing import Any, Literal
 
 import pytest
@@ -30,9 +31,10 @@ from headwater.log.topic import Cleanup
 from tests.property.group_rules import PICKS, GroupRules
 from tests.property.log_under_test import choose, moment, observed, position
 from tests.property.model import Addition, End, Gone, PartitionModel, ProducerModel, Start, TopicModel
-from tests.property.rows import KINDS, evolutions, keys, refusals, rows, to_arrow
+from tests.property.rows import KINDS, evolutions, keys, random_row, refusals, rows, to_arrow
 
 NAMES = ("a", "b", "c")
+SEEDS = st.integers(0, 1 << 32)
 DAY = timedelta(days=1)
 MICROSECONDS = 86_400_000_000
 HEADERS = st.none() | st.dictionaries(st.sampled_from(["who", "why"]), st.sampled_from(["", "me"]))
@@ -53,10 +55,13 @@ class LogMachine(GroupRules):
 
     # Topics
 
-    @initialize(definitions=st.lists(DEFINITIONS, min_size=1, max_size=len(NAMES)))
-    def begin(self, definitions: list[Definition]) -> None:
+    @initialize(
+        definitions=st.lists(DEFINITIONS, min_size=1, max_size=len(NAMES)), seed=SEEDS, commits=st.integers(0, 20)
+    )
+    def begin(self, definitions: list[Definition], seed: int, commits: int) -> None:
         for definition in definitions:
             self.create(definition)
+        self.write(seed, commits)
 
     @precondition(lambda self: len(self.model.topics) < len(NAMES))
     @rule(definition=DEFINITIONS)
@@ -120,6 +125,22 @@ class LogMachine(GroupRules):
             self.model.add_partition(topic.name)
 
     # Writing
+
+    @precondition(lambda self: self.model.topics)
+    @rule(seed=SEEDS, commits=st.integers(1, 8))
+    def write(self, seed: int, commits: int) -> None:
+        """Many small appends and some deletes."""
+        random = Random(seed)
+        for _ in range(commits):
+            topic = random.choice(list(self.model.topics.values()))
+            given = [random_row(random, topic) for _ in range(random.randint(1, 4))]
+            deleted = bool(topic.key) and random.random() < 0.25
+            if deleted:
+                given = [{name: row[name] for name in topic.key} for row in given]
+                self.log.delete(topic.name, given)
+            else:
+                self.log.append(topic.name, given)
+            self.model.append(self.clock.now(), self.additions(topic, given, deleted=deleted))
 
     @precondition(lambda self: self.model.topics)
     @rule(pick=PICKS, data=st.data(), arrow=st.booleans(), times=st.integers(1, 4))
@@ -392,8 +413,11 @@ class LogMachine(GroupRules):
                 commit.bookmark("left", value)
 
         survived = self.survives(operations, after, action)
-        if survived or self.storage.commits:
+        # The other process sees whether it happened: wholly or not at all, and for good.
+        if self.handles[1].position().commit > self.model.commit:
             self.model.append(self.clock.now(), additions, {"left": value})
+        else:
+            assert not survived
         if not survived:
             self.crash()
 
@@ -416,7 +440,7 @@ class LogMachine(GroupRules):
             "evolve": lambda log: log.alter(topic.name, schema=schema),
         }
         survived = self.survives(operations, after, actions[action])
-        if action == "evolve" and (survived or self.storage.commits):
+        if action == "evolve" and self.handles[1].topic(topic.name).schema.equals(schema):
             topic.schema = schema
         if not survived:
             self.crash()
@@ -435,5 +459,6 @@ def _place(kind: str, value: int) -> object:
     return position(value) if kind == "position" else moment(value) if kind == "time" else value
 
 
+pytestmark = pytest.mark.timeout(24 * 3600)  # A thorough run takes as long as it is asked to.
 TestLogMachine = LogMachine.TestCase
 TestLogMachine.settings = settings(max_examples=max(1, settings().max_examples // 4), stateful_step_count=40)

@@ -65,6 +65,16 @@ def append(log: EmbeddedLog, number: int) -> None:
     log.append("orders", [{"id": number, "note": f"{number:05}" * (ROW_BYTES // 5)}])
 
 
+def fill(log: EmbeddedLog) -> int:
+    """Appends until it is refused; how many records fitted."""
+    for number in range(APPENDS_MAX):
+        try:
+            append(log, number)
+        except DiskFull:
+            return number
+    raise AssertionError("the disk does not fill up")
+
+
 def check(log: EmbeddedLog, count: int) -> None:
     found = [(record.value["id"], record.value["note"]) for record in log.read("orders") if record.value is not None]
     assert found == [(number, f"{number:05}" * (ROW_BYTES // 5)) for number in range(count)]
@@ -75,11 +85,7 @@ def live(disk: Disk, directory: Path) -> int:
     """Fills the disk, is refused, makes room, goes on; how many records fitted."""
     with EmbeddedLog(directory, upkeep=False) as log:
         log.create("orders", "id bigint, note string")
-        count = 0
-        with pytest.raises(DiskFull):
-            for count in range(APPENDS_MAX):
-                append(log, count)
-        assert 0 < count < APPENDS_MAX - 1
+        count = fill(log)
         for _ in range(3):
             with pytest.raises(DiskFull):
                 append(log, count)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import Corrupt
+from headwater.log import sealed
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.storage import Storage
 from headwater.testing.damage import Damage, build_log, damage_everywhere, every_damage, segment_files
@@ -69,9 +70,18 @@ def test_an_error_names_segment_and_offsets(damaged: EmbeddedLog) -> None:
     assert "check" in raised.value.hint
 
 
-def test_what_lies_behind_the_damage_can_be_read(damaged: EmbeddedLog) -> None:
-    with damaged as log:
-        assert [record.offset for record in log.read("orders", start=1)] == [1, 2]
+def test_what_lies_behind_a_damaged_row_group_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealed, "ROW_GROUP_ROWS", 1)
+    with EmbeddedLog(tmp_path / "log", upkeep=False) as log:
+        log.create("orders", "id bigint")
+        log.append("orders", [{"id": number} for number in range(3)])
+        log.seal("orders")
+        Damage(0, "flip", 30, 3).apply(log.directory)
+        with pytest.raises(Corrupt) as raised:
+            ids(log)
+        assert (raised.value.first, raised.value.last) == (0, 0)
+        assert [int(record.offset) for record in log.read("orders", start=1)] == [1, 2]
+        assert [(found.first, found.last) for found in log.check()] == [(0, 0)]
 
 
 def test_what_was_appended_after_the_plan_is_not_lost(damaged: EmbeddedLog) -> None:

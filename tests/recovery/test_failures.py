@@ -22,12 +22,12 @@ BROKEN = Failure(error=errno.EIO)
 
 def test_an_operation_that_fails_loses_nothing(memory_path: Path) -> None:
     def choose(at: int, failure: Failure) -> bool:
-        return seeded(f"{at} {WAYS.index(failure)}").random() < 0.1
+        return seeded(f"{at} {WAYS.index(failure)}").random() < 0.05
 
     figures = fail_everywhere(memory_path, choose=choose)
     assert [problem for _, _, problem in figures.broken] == []
-    assert figures.failures > 50
-    assert figures.refused > 20
+    assert figures.failures > 30
+    assert figures.refused > 10
 
 
 def test_all_four_ways_are_among_them() -> None:
@@ -92,10 +92,12 @@ def test_one_of_several_files_can_not_be_synced(tmp_path: Path) -> None:
     log, storage = opened(tmp_path / "log", BROKEN, "sync", times=1)
     with log:
         log.create("payments", "id bigint", partitions=4)
-        with pytest.raises(StorageFailed), log.commit() as commit:
-            commit.append("orders", [{"id": 1}])
-            for partition in range(4):
-                commit.append("payments", [{"id": partition}], partition=partition)
+        commit = log.commit()
+        commit.append("orders", [{"id": 1}])
+        for partition in range(4):
+            commit.append("payments", [{"id": partition}], partition=partition)
+        with pytest.raises(StorageFailed), commit:
+            """The commit happens at the block's end."""
         assert len(storage.failed) == 1
         assert ids(log) == [0]
         assert list(log.read("payments")) == []

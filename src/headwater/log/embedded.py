@@ -359,9 +359,8 @@ class EmbeddedLog(Log):
         self, topics: str | Sequence[str], start: Start, end: End | None, columns: Sequence[str] | None
     ) -> Follower:
         self._check_open()
-        return Follower(
-            self.directory, self._catalog, self._registry, self._wake, topics, start=start, end=end, columns=columns
-        )
+        parts = (self.directory, self._catalog, self._registry, self._wake, self._clock)
+        return Follower(*parts, topics, start=start, end=end, columns=columns)
 
     def _received_at(self, topic: Topic, partition: int, offset: int) -> int:
         with self._reader(topic, partition, ["_at"]) as reader:

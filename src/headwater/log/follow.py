@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from headwater.errors import PositionGone, UsageError
 from headwater.log.catalog import Catalog
+from headwater.log.clock import Clock
 from headwater.log.port import End, Start
 from headwater.log.reader import Batch, PartitionReader
 from headwater.log.registry import Registry
@@ -32,6 +33,7 @@ class Follower:
         catalog: Catalog,
         registry: Registry,
         wake: Wake,
+        clock: Clock,
         topics: str | Sequence[str],
         *,
         start: Start = "earliest",
@@ -39,7 +41,7 @@ class Follower:
         columns: Sequence[str] | None = None,
     ) -> None:
         self._directory, self._catalog, self._registry, self._wake = directory, catalog, registry, wake
-        self._end, self._columns = end, columns
+        self._clock, self._end, self._columns = clock, end, columns
         names = [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
         self._topics = [registry.topic(name) for name in names]
         self._until_commit = int(end.commit) if isinstance(end, Position) else None
@@ -112,7 +114,7 @@ class Follower:
     def _wait(self, ticket: int, seen: int, patience: timedelta | None) -> bool:
         left = float("inf") if patience is None else patience.total_seconds()
         if isinstance(self._end, datetime):
-            to_end = max(0.0, microseconds(self._end) / 1e6 - time.time())
+            to_end = max(0.0, (microseconds(self._end) - self._clock.now()) / 1e6)
             if to_end < left:
                 wait_past(self._catalog, self._wake, ticket, seen, to_end)
                 return True
@@ -122,7 +124,7 @@ class Follower:
         if self._until_commit is not None and now >= self._until_commit:
             return True
         if isinstance(self._end, datetime):
-            latest = max(self._catalog.committed_at(), time.time_ns() // 1000)
+            latest = max(self._catalog.committed_at(), self._clock.now())
             if latest < microseconds(self._end):
                 return False
         pairs = zip(self._next, self._until, strict=True)

@@ -41,7 +41,8 @@ class Writer:
     def __init__(self, catalog: Catalog, tails: Tails, wake: Wake, clock: Clock) -> None:
         self._catalog, self._tails, self._wake, self._clock = catalog, tails, wake, clock
         self._waiting: deque[Request] = deque()
-        self._leader = threading.Lock()
+        self._state = threading.Condition()
+        self._led = False
 
     def commit(self, request: Request) -> Committed | Conflict:
         """Returns when the request is durable, or is known not to have happened. Raises what stopped it."""
@@ -51,9 +52,25 @@ class Writer:
     def commit_all(self, requests: list[Request]) -> None:
         """Returns when each request is durable or known not to have happened; `Request.settle` tells which."""
         self._waiting.extend(requests)
-        with self._leader:
-            while not all(request.is_done for request in requests):
-                self._commit_group(self._next_group())
+        while not _are_done(requests):
+            self._take_turn(requests)
+
+    def _take_turn(self, requests: list[Request]) -> None:
+        """Commits for all that wait as soon as nobody else does, unless somebody has done it for these by then."""
+        leads = False
+        try:
+            with self._state:
+                # Who is done goes at once: behind the next commit it would wait too long, and miss the one after that.
+                self._state.wait_for(lambda: not self._led or _are_done(requests))
+                if _are_done(requests):
+                    return
+                leads = self._led = True
+            self._commit_group(self._next_group())
+        finally:
+            if leads:
+                with self._state:
+                    self._led = False
+                    self._state.notify_all()
 
     def _next_group(self) -> list[Request]:
         group: list[Request] = []
@@ -145,6 +162,10 @@ class Writer:
         outcomes: list[tuple[Request, Outcome]] = [(request, committed) for request in group.sharing]
         group.pieces, group.sharing = {}, []
         return outcomes
+
+
+def _are_done(requests: list[Request]) -> bool:
+    return all(request.is_done for request in requests)
 
 
 def _refusal(tx: sqlite3.Connection, request: Request) -> Outcome | None:

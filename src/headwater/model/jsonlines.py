@@ -33,7 +33,7 @@ def decode(lines: Sequence[bytes], *, exact: bool) -> Decoded:
 
 
 def with_binary(rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> Sequence[Mapping[str, object]]:
-    """The rows with the base64 texts of binary columns decoded; a text that is none is left for the schema to refuse."""
+    """The rows with the base64 texts of binary columns decoded; other text is left for the schema to refuse."""
     names = [field.name for field in schema if pat.is_binary(field.type)]
     if not names:
         return rows

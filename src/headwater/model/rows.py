@@ -35,8 +35,8 @@ def parse_json_lines(
 ) -> tuple[pa.Table, list[RejectedRecord]]:
     """As `to_arrow`, for one JSON object per line; blank lines are not counted. Of a name given twice the last counts.
 
-    Text for a binary column is base64. A rejected record's `original` is its line. Decimals are read from their digits, never through a float, and a number
-    that is too large for a double is rejected.
+    A rejected record's `original` is its line. Decimals are read from their digits, never through a float, and a number
+    that is too large for a double is rejected. Text for a binary column is base64.
     """
     lines = jsonlines.split(data)
     exact = jsonlines.needs_digits(schema)

@@ -13,7 +13,7 @@ STEP = "step"
 """The header that names the step a record came from; with the record's `id` it tells all records apart."""
 
 Identity = tuple[str, int]
-Removable = Mapping[str, frozenset[Identity]]
+Removable = dict[str, frozenset[Identity]]
 
 
 class Violated(Exception):

@@ -94,8 +94,10 @@ class Torture:
         try:
             self._start_all()
             while self.figures.kills < kills and not self.figures.problems:
-                self._listen(self._random.uniform(0.2, 1.8) * self._pause)
-                if self._random.random() < ALL_AT_ONCE:
+                ended = self._listen(self._random.uniform(0.2, 1.8) * self._pause)
+                if ended is not None:
+                    self._kill(ended, counted=False)
+                elif self._random.random() < ALL_AT_ONCE:
                     self._kill_all()
                     self._judge(final=False)
                     self._start_all()
@@ -177,24 +179,27 @@ class Torture:
             self.figures.kills += 1
             self.figures.killed[child.name.partition("-")[0]] += 1
 
-    def _listen(self, seconds: float) -> None:
-        """Enters what the processes say, for so long."""
+    def _listen(self, seconds: float) -> _Child | None:
+        """Enters what the processes say, for so long, or until one ends by itself: that one."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             for key, _ in self._selector.select(left):
-                self._hear(key.data)
+                child: _Child = key.data
+                if not self._hear(child):
+                    return child
         if time.monotonic() - self._heard_at > STUCK_SECONDS_MAX:
             self.figures.problems.append(f"nobody got through for {STUCK_SECONDS_MAX:.0f} s")
+        return None
 
-    def _hear(self, child: _Child) -> None:
+    def _hear(self, child: _Child) -> bool:
+        """Enters what a process has said; whether it lives and may say more."""
         while True:
             try:
                 content = os.read(child.pipe, 1 << 16)
             except BlockingIOError:
-                return
+                return True
             if not content:
-                # Nobody holds the other end any more. That is noticed once, and not again and again.
-                return
+                return False
             self._heard_at = time.monotonic()
             *lines, rest = (child.rest + content).split(b"\n")
             child.rest[:] = rest

@@ -18,6 +18,7 @@ LINES = [
     "dict append",
     "JSON lines append",
     "single appends, one thread",
+    "single appends, 16 threads",
     "16 producers in threads",
     "16 producers in threads, acknowledgement p99",
     "2 producers in processes",
@@ -30,7 +31,13 @@ LINES = [
     "open, 50 segments",
     "append after 200,000 rows",
 ]
-WITHOUT_GOAL = {"dict append", "JSON lines append", "single appends, one thread", "columnar read, sealed, 2 columns"}
+WITHOUT_GOAL = {
+    "dict append",
+    "JSON lines append",
+    "single appends, one thread",
+    "single appends, 16 threads",
+    "columnar read, sealed, 2 columns",
+}
 
 
 @pytest.fixture(scope="module")
