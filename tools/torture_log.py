@@ -50,23 +50,27 @@ class Report:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Advance]:
-    """A bar on stderr. It has no thread of its own, so that this process can fork."""
+    """A bar on stderr, or a line now and then where that is a file. No thread of its own: this process forks."""
     bar = Progress(
         TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"), console=messages, auto_refresh=False,
     )  # fmt: skip
-    shown_at = 0.0
+    every = 0.2 if messages.is_terminal else 30.0
+    shown_at = time.monotonic()
     with bar:
         task = bar.add_task(what, total=total, note="")
 
         def advance(done: int, note: str) -> None:
             nonlocal shown_at
             bar.update(task, completed=done, note=note)
-            if time.monotonic() - shown_at > 0.2 or done >= total:
+            if time.monotonic() - shown_at > every:
                 shown_at = time.monotonic()
                 bar.refresh()
+                if not messages.is_terminal:
+                    messages.print(f"{what}: {done} of {total}, {note}")
 
         yield advance
+        bar.refresh()
 
 
 def kill(options: argparse.Namespace) -> Report:

@@ -42,6 +42,8 @@ class HeadwaterError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")
 
 
 class UsageError(HeadwaterError):
@@ -138,12 +140,12 @@ class UnknownTopic(UsageError):
 class TopicExists(UsageError):
     code = "topic_exists"
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, same: bool) -> None:
         super().__init__(
-            f"Topic {name!r} exists already, with another definition.",
-            hint="Use alter() to change it, or create(..., exist_ok=True) if it is the same.",
+            f"Topic {name!r} exists already{'' if same else ', with another definition'}.",
+            hint="create(..., exist_ok=True) takes it as it is." if same else "alter() changes what may change.",
         )
-        self.name = name
+        self.name, self.same = name, same
 
 
 class UnknownGroup(UsageError):

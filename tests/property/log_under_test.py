@@ -1,4 +1,4 @@
-"""A log and its model, side by side: opened, restarted, and compared in everything that a user can see."""
+"""A log and its model, side by side: filled, restarted, and compared in everything that a user can see."""
 
 from __future__ import annotations
 
@@ -7,30 +7,47 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import TypeVar
 
 import pyarrow as pa
 import pytest
-from hypothesis.stateful import RuleBasedStateMachine, invariant
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headwater.errors import PositionGone
+from headwater.errors import PositionGone, TopicExists, UsageError
+from headwater.log.commit import Commit
 from headwater.log.consumer import Consumer
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.producer import Producer
+from headwater.log.topic import Cleanup
 from headwater.model.position import Position
 from headwater.model.record import Record
 from headwater.model.types import CommitNumber
 from headwater.testing.clock import ManualClock
 from tests.property.crashing import Crash, CrashingStorage
 from tests.property.group_model import MemberModel, Place
-from tests.property.model import Addition, Entry, Gone, LogModel, Row, TopicModel, plain
-from tests.property.rows import partition_for
+from tests.property.model import Addition, Entry, Gone, LogModel, PartitionModel, Row, TopicModel, plain
+from tests.property.rows import KINDS, keys, partition_for, random_row, rows
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 # A file system in memory, where there is one: what a sync costs is not what is tested here.
 MEMORY = Path("/dev/shm")
 BOOKMARKS = ("left", "right")
+
+NAMES = ("a", "b", "c")
+DAY = timedelta(days=1)
+PICKS = st.integers(0, 1 << 16)
+SEEDS = st.integers(0, 1 << 32)
+Definition = tuple[str, int, Cleanup, bool, int]
+DEFINITIONS: st.SearchStrategy[Definition] = st.tuples(
+    st.sampled_from(sorted(KINDS)),
+    st.integers(1, 3),
+    st.sampled_from(["delete", "compact", "none"]),
+    st.booleans(),
+    st.sampled_from([1, 1_000, 10_000]),
+)
 
 T = TypeVar("T")
 
@@ -72,6 +89,70 @@ class LogUnderTest(RuleBasedStateMachine):
         self.dead: dict[str, set[str]] = {}
         self.producers: list[Producer] = []
         self.open()
+
+    @initialize(
+        definitions=st.lists(DEFINITIONS, min_size=1, max_size=len(NAMES)), seed=SEEDS, commits=st.integers(0, 20)
+    )
+    def begin(self, definitions: list[Definition], seed: int, commits: int) -> None:
+        for definition in definitions:
+            self.create(definition)
+        self.write(seed, commits)
+
+    def create(self, definition: Definition) -> None:
+        kind, partitions, cleanup, aged, segment_bytes = definition
+        schema, key = KINDS[kind]
+        name = next(name for name in NAMES if name not in self.model.topics)
+        if cleanup == "compact" and not key:
+            cleanup = "none"
+        aged = aged and cleanup == "delete"
+        self.log.create(
+            name, schema, key=key, partitions=partitions, cleanup=cleanup, segment_bytes_max=segment_bytes,
+            retention_age=DAY if aged else None, segment_age_max=10 * DAY, tombstone_grace=DAY,
+        )  # fmt: skip
+        self.model.create(
+            name, schema, key=key, partitions=[PartitionModel() for _ in range(partitions)], cleanup=cleanup,
+            retention_age=DAY // MICROSECOND if aged else None, tombstone_grace=DAY // MICROSECOND,
+        )  # fmt: skip
+        with pytest.raises(TopicExists):
+            self.log.create(name, schema, key=key, partitions=partitions)
+
+    @precondition(lambda self: self.model.topics)
+    @rule(seed=SEEDS, commits=st.integers(1, 8))
+    def write(self, seed: int, commits: int) -> None:
+        """Many small appends and some deletes."""
+        random = Random(seed)
+        for _ in range(commits):
+            topic = random.choice(list(self.model.topics.values()))
+            given = [random_row(random, topic) for _ in range(random.randint(1, 4))]
+            deleted = bool(topic.key) and random.random() < 0.25
+            if deleted:
+                given = [{name: row[name] for name in topic.key} for row in given]
+                self.log.delete(topic.name, given)
+            else:
+                self.log.append(topic.name, given)
+            self.model.append(self.clock.now(), self.additions(topic, given, deleted=deleted))
+
+    def draw_commit(
+        self, data: st.DataObject, headers: dict[str, str] | None = None
+    ) -> tuple[Callable[[Commit], None], list[Addition]]:
+        """What puts records of any topics into a commit, and what they add."""
+        steps: list[tuple[str, bool, list[dict[str, object]]]] = []
+        additions: list[Addition] = []
+        for pick in data.draw(st.lists(PICKS, min_size=1, max_size=4)):
+            topic = choose(self.model.topics.values(), pick)
+            deleted = bool(topic.key) and pick % 3 == 0
+            given = data.draw(st.lists(keys(topic) if deleted else rows(topic), max_size=3))
+            steps.append((topic.name, deleted, given))
+            additions += self.additions(topic, given, deleted=deleted, headers=headers)
+
+        def fill(commit: Commit) -> None:
+            for name, deleted, given in steps:
+                if deleted:
+                    commit.delete(name, given)
+                else:
+                    commit.append(name, given)
+
+        return fill, additions
 
     @property
     def directory(self) -> Path:
@@ -191,12 +272,17 @@ class LogUnderTest(RuleBasedStateMachine):
                 assert scanned.select(topic.schema.names).schema.equals(topic.schema)
             if topic.key:
                 self.compare_table(log, topic, None)
+                self.compare_table(log, topic, self.turn * 7919 % (model.commit + 1))
         for name in BOOKMARKS:
             assert log.bookmark(name) == model.bookmarks.get(name)
         self.compare_groups(log)
 
     def compare_table(self, log: EmbeddedLog, topic: TopicModel, commit: int | None) -> None:
         at = None if commit is None else position(commit)
+        if commit is not None and commit > self.model.commit:
+            with pytest.raises(UsageError):
+                log.table(topic.name, at=at)
+            return
         try:
             expected = topic.table(self.model.commit if commit is None else commit)
         except Gone:

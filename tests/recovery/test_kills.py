@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -33,6 +35,27 @@ def test_a_record_that_is_lost_would_be_found_out(tmp_path: Path) -> None:
     told = Account(tried=1, acknowledged={1: 1})
     verdict = judge(tmp_path / "log", Ledger({"appender-1": told, "transfer-1": told, "producer-1": told}), final=True)
     assert verdict.problems == ["appender-1: lost: 1", "transfer-1: lost: 1", "producer-1: lost: 1"]
+
+
+def test_a_failure_says_how_to_replay_it(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    tool = load_tool()
+    broken = tool.Report("power cuts", {"operations": 7}, [("a record is lost", "--power-cuts --only 3:after:1")])
+    monkeypatch.setattr(tool, "run", lambda _: iter([broken]))
+    monkeypatch.setattr(sys, "argv", [str(TOOL)])
+    assert tool.main(["--power-cuts", "--seed", "7"]) == 1
+    told = capfd.readouterr().err
+    assert "a record is lost" in told
+    assert f"{TOOL} --power-cuts --only 3:after:1 --seed 7" in told
+
+
+def load_tool() -> ModuleType:
+    spec = spec_from_file_location("torture_log", TOOL)
+    assert spec is not None
+    assert spec.loader is not None
+    tool = module_from_spec(spec)
+    sys.modules[spec.name] = tool
+    spec.loader.exec_module(tool)
+    return tool
 
 
 class TestAccount:

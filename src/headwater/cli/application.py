@@ -13,12 +13,24 @@ import typer
 from typer.core import TyperGroup
 
 from headwater.cli import log_append, log_care, log_groups, log_read, log_topics
-from headwater.cli.failures import INTERRUPTED, PIPE_CLOSED, exit_code, explanation
+from headwater.cli.failures import INTERRUPTED, PIPE_CLOSED, report
 from headwater.cli.output import complain, hint, say
 from headwater.errors import HeadwaterError, InternalError
 
 
-class Commands(TyperGroup):
+class Family(TyperGroup):
+    """Commands whose help shows a flag as it is given, without a type."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        for group_or_command in (self, command):
+            for parameter in group_or_command.get_params(ctx) if group_or_command is not None else ():
+                if getattr(parameter, "is_flag", False):
+                    parameter.metavar = ""
+        return command
+
+
+class Commands(Family):
     """The commands; an expected error is a sentence, a hint and an exit code, and only a bug shows a stack trace."""
 
     def main(
@@ -50,11 +62,7 @@ class Commands(TyperGroup):
         except InternalError:
             raise
         except (HeadwaterError, OSError, sqlite3.Error) as error:
-            sentence, next_step = explanation(error)
-            complain(sentence)
-            if next_step:
-                hint(next_step)
-            raise typer.Exit(exit_code(error)) from None
+            raise typer.Exit(report(error)) from None
         return result
 
 
@@ -85,6 +93,7 @@ app = typer.Typer(
     help="headwater: every change in one replayable log, and everything else derived from it.",
 )
 log = typer.Typer(
+    cls=Family,
     no_args_is_help=True,
     help="Create, fill, read and look after a log. A directory is a log; there is no server to run.",
 )

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from headwater.cli.failures import Declined
+from headwater.errors import UsageError
 from headwater.log.embedded import EmbeddedLog, open_log
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of the log.", show_default=False)]
@@ -18,7 +19,14 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 def open_existing(directory: Path, *, upkeep: bool = False) -> EmbeddedLog:
     """The log in a directory, which must have one. Raises `UsageError`."""
+    check_no_file(directory)
     return open_log(directory, create=False, upkeep=upkeep)
+
+
+def check_no_file(directory: Path) -> None:
+    """Raises `UsageError` if something else has the name of the log's directory."""
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"{directory} is a file, not a directory.", hint="A log is a directory: name that.")
 
 
 def examples(*lines: str) -> str:
@@ -32,8 +40,10 @@ def ask(question: str, *, yes: bool) -> None:
         return
     try:
         agreed = typer.confirm(question, err=True)
-    except typer.Abort:
+    except typer.Abort as aborted:
         typer.echo(err=True)
+        if isinstance(aborted.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
         raise Declined("Nobody answered, so nothing was changed.", hint="Add --yes to go on without asking.") from None
     if not agreed:
         raise Declined("Nothing was changed.")

@@ -86,7 +86,7 @@ class Scene:
         totals = Table(title="revenue by country", expand=True, title_justify="left", show_header=False)
         for country, amount in self.revenue.items():
             totals.add_row(country, f"{amount:,.2f}", "█" * int(30 * amount / largest))
-        footer = Text(f"{self.count:,} orders followed; the newest was seen {self.delay:.1f} ms after its commit")
+        footer = Text(f"{self.count:,} orders so far; the newest was seen {self.delay:.1f} ms after its commit")
         return Group(orders, totals, footer)
 
 
@@ -129,7 +129,7 @@ def show(console: Console, directory: Path) -> bool:
         console.print(f"\n[bold]4.[/] Every checksum of the log is read again: {len(damage)} problems.")
         files, rows = log.files("orders"), log.table("orders").num_rows
         console.print(f"   The topic is {len(files)} plain Parquet files now, and a table of {rows:,} rows.")
-    console.print("\nNext: README.md, then `headwater log --help`. Nothing is left behind.")
+    console.print("\nNext: README.md, then `.venv/bin/headwater log --help`. Nothing is left behind.")
     return held and not damage
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
+from headwater.cli.output import complain, hint
 from headwater.errors import (
     CatalogUnusable,
     Corrupt,
+    DiskFull,
     HeadwaterError,
     InvalidRecords,
     PositionGone,
     RecordsGone,
+    StorageFailed,
     TopicExists,
     UnknownGroup,
     UsageError,
@@ -37,7 +42,12 @@ _HINTS: dict[type[HeadwaterError], str] = {
     RecordsGone: "Read from the earliest record that is kept: --from earliest.",
     PositionGone: "Read up to a later position: --to position:N.",
     UnknownGroup: "`headwater log groups` lists the groups of a log.",
+    DiskFull: "Nothing is lost. Free some space, or lower the retention; the log goes on.",
+    StorageFailed: "Look at the owner and permissions of the log's directory, and at the health of the disk.",
 }
+# A setting as the library writes it: cleanup='compact' anywhere, or its name at the beginning of a sentence.
+_SETTING = re.compile(r"\b(key|cleanup|start|end|dead_letter|event_time)='([^']*)'|^([a-z]+(?:_[a-z]+)+)(?= must )")
+_OPTIONS = {"start": "--from", "end": "--to"}
 
 
 class Declined(HeadwaterError):
@@ -57,8 +67,31 @@ def exit_code(error: Exception) -> int:
 
 def explanation(error: Exception) -> tuple[str, str]:
     """One sentence and a hint, which may be empty."""
+    if type(error) is UsageError:
+        return as_options(error.message), as_options(error.hint)
     if isinstance(error, HeadwaterError):
         return error.message, _HINTS.get(type(error), error.hint)
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}.", ""
-    return f"{error}.", ""
+    return str(error).rstrip(".") + ".", ""
+
+
+def as_options(text: str) -> str:
+    """A text of the library with its settings named as the command line names them."""
+    return _SETTING.sub(_option, text)
+
+
+def _option(found: re.Match[str]) -> str:
+    setting, value, subject = found.groups()
+    name = setting or subject
+    option = _OPTIONS.get(name, "--" + name.replace("_", "-"))
+    return option if value is None else f"{option} {value}"
+
+
+def report(error: Exception) -> int:
+    """Tells the user, and returns the exit code."""
+    sentence, next_step = explanation(error)
+    complain(sentence)
+    if next_step:
+        hint(next_step)
+    return exit_code(error)

@@ -13,6 +13,14 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headwater.cli.beginning import (
+    ROWS_COMPARED_MAX,
+    Beginning,
+    LineReading,
+    check_not_shorter,
+    check_same,
+    table_beginning,
+)
 from headwater.errors import UsageError
 
 Format = Literal["jsonl", "parquet"]
@@ -31,6 +39,8 @@ _ENDINGS: dict[str, Format] = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
+_SEPARATED = {".csv", ".tsv"}
+_UNPACKERS = {".gz": "zcat", ".bz2": "bzcat", ".xz": "xzcat", ".zst": "zstdcat"}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -38,13 +48,15 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 class InputBatch:
     """Consecutive records. `numbers` are their places in the input, counted from 1: lines, or rows.
 
-    `done` of `total` of the input is read with it (`total` is None if nobody knows).
+    `done` of `total` of the input is read with it (`total` is None if nobody knows). `beginning` is the input up to the
+    end of the batch, if the input is to be recognised.
     """
 
     rows: bytes | pa.Table
     numbers: Sequence[int]
     done: int
     total: int | None
+    beginning: Beginning | None = None
 
 
 def check_file(file: Path) -> None:
@@ -64,44 +76,86 @@ def format_of(file: Path, given: Format | None) -> Format:
     if file == STDIN:
         return "jsonl"
     if file.suffix.lower() not in _ENDINGS:
-        raise UsageError(
-            f"The ending of {file} does not tell what is in it.", hint="Add --format jsonl or --format parquet."
-        )
+        raise _unreadable(file)
     return _ENDINGS[file.suffix.lower()]
 
 
-def json_batches(file: Path, skip: int = 0) -> Iterator[InputBatch]:
-    """JSON lines, without the first `skip` records. Blank lines are no records."""
+def _unreadable(file: Path) -> UsageError:
+    endings = [ending.lower() for ending in file.suffixes]
+    only = f"{file} can not be read: an append takes JSON lines and Parquet."
+    if _SEPARATED.intersection(endings):
+        copy = f"COPY (FROM '{file}') TO '{file.with_suffix('.parquet')}'"
+        return UsageError(only, hint=f'Convert it first, with DuckDB for example: duckdb -c "{copy}"')
+    if endings and endings[-1] in _UNPACKERS:
+        unpack = f"{_UNPACKERS[endings[-1]]} {file} | headwater log append DIR TOPIC"
+        return UsageError(only, hint=f"Unpack it on the way: {unpack}")
+    return UsageError(
+        f"The ending of {file} does not tell what is in it.", hint="Add --format jsonl or --format parquet."
+    )
+
+
+def json_batches(file: Path, skip: int = 0, known: Beginning | None = None) -> Iterator[InputBatch]:
+    """JSON lines, without the first `skip` records, or without those that are known. Blank lines are no records.
+
+    Raises `UsageError` if the input does not begin with what is known.
+    """
     fd = os.dup(0) if file == STDIN else os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     try:
         status = os.fstat(fd)
         # A pipe has no size.
         total = status.st_size if stat.S_ISREG(status.st_mode) else None
-        yield from _batched(fd, total, skip)
+        yield from _json_batches(fd, total, skip if known is None else known.records, known)
     finally:
         os.close(fd)
 
 
-def parquet_batches(file: Path, skip: int = 0) -> Iterator[InputBatch]:
-    """The rows of a Parquet file, without the first `skip`. Raises `UsageError` if it is none."""
+def parquet_batches(file: Path, skip: int = 0, known: Beginning | None = None) -> Iterator[InputBatch]:
+    """The rows of a Parquet file, without the first `skip`, or without those that are known.
+
+    Raises `UsageError` if it is no such file, or does not begin with what is known.
+    """
     try:
         source = pa.BufferReader(_all_of_stdin()) if file == STDIN else pa.OSFile(str(file))
         with source, pq.ParquetFile(source) as parquet:
-            yield from _parquet_batches(parquet, skip)
+            yield from _parquet_batches(parquet, skip if known is None else known.records, known)
     except pa.ArrowInvalid as error:
         name = "Standard input" if file == STDIN else str(file)
-        raise UsageError(f"{name} is not a Parquet file that can be read: {error}.") from error
+        reason = str(error).rstrip(".")
+        raise UsageError(
+            f"{name} is not a Parquet file that can be read: {reason}.",
+            hint="Add --format jsonl if it has JSON lines.",
+        ) from error
 
 
-def _parquet_batches(parquet: pq.ParquetFile, skip: int) -> Iterator[InputBatch]:
+def _json_batches(fd: int, total: int | None, skip: int, known: Beginning | None) -> Iterator[InputBatch]:
+    reading = None if known is None else LineReading(known)
+    records = 0
+    for lines, numbers, done in _runs(fd, skip):
+        records += len(lines)
+        beginning = None if reading is None else reading.read(lines)
+        if records > skip:
+            yield InputBatch(b"\n".join(lines), numbers, done, total, beginning)
+    if known is not None:
+        check_not_shorter(known, records)
+
+
+def _parquet_batches(parquet: pq.ParquetFile, skip: int, known: Beginning | None) -> Iterator[InputBatch]:
     total, row = parquet.metadata.num_rows, 0
+    if known is not None:
+        check_not_shorter(known, total)
+    first_rows = parquet.schema_arrow.empty_table()
     for batch in parquet.iter_batches(batch_size=BATCH_RECORDS_MAX):
         first = row
         row += batch.num_rows
+        table = pa.Table.from_batches([batch])
+        if first < ROWS_COMPARED_MAX:
+            first_rows = pa.concat_tables([first_rows, table]).slice(0, ROWS_COMPARED_MAX)
+        if known is not None and first < known.records <= row:
+            check_same(known, table_beginning(first_rows, known.records))
         unread = max(0, skip - first)
         if unread < batch.num_rows:
-            table = pa.Table.from_batches([batch.slice(unread)])
-            yield InputBatch(table, range(first + unread + 1, row + 1), row, total)
+            beginning = None if known is None else table_beginning(first_rows, row)
+            yield InputBatch(table.slice(unread), range(first + unread + 1, row + 1), row, total, beginning)
 
 
 def _all_of_stdin() -> bytes:
@@ -111,27 +165,26 @@ def _all_of_stdin() -> bytes:
     return b"".join(parts)
 
 
-def _batched(fd: int, total: int | None, skip: int) -> Iterator[InputBatch]:
+def _runs(fd: int, cut: int) -> Iterator[tuple[list[bytes], list[int], int]]:
+    """The lines that are records, as many as make a batch, their numbers, and how much was read; cut at a record."""
     waiting: list[bytes] = []
     numbers: list[int] = []
-    size = done = line_number = 0
+    size = done = line_number = records = 0
     for lines in _lines(fd):
         for line in lines:
             line_number += 1
             done += len(line) + 1
             if not line or line.isspace():
                 continue
-            if skip:
-                skip -= 1
-                continue
             waiting.append(line)
             numbers.append(line_number)
             size += len(line)
-            if len(waiting) >= BATCH_RECORDS_MAX or size >= BATCH_BYTES_MAX:
-                yield InputBatch(b"\n".join(waiting), numbers, done, total)
+            records += 1
+            if len(waiting) >= BATCH_RECORDS_MAX or size >= BATCH_BYTES_MAX or records == cut:
+                yield waiting, numbers, done
                 waiting, numbers, size = [], [], 0
         if not lines and waiting:
-            yield InputBatch(b"\n".join(waiting), numbers, done, total)
+            yield waiting, numbers, done
             waiting, numbers, size = [], [], 0
 
 

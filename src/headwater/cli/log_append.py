@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Annotated
 import typer
 
 from headwater.cli.arguments import Directory, Json, TopicName, examples, open_existing
-from headwater.cli.failures import FAILED
+from headwater.cli.beginning import beginning_of
+from headwater.cli.failures import FAILED, report
 from headwater.cli.inputs import STDIN, Format, InputBatch, check_file, format_of, json_batches, parquet_batches
+from headwater.cli.misfits import misfit
 from headwater.cli.output import complain, count, hint, print_json, say, warn
 from headwater.cli.progress import Bar, uninterrupted
-from headwater.errors import HeadwaterError, Indeterminate, InvalidRecords, UsageError
+from headwater.errors import HeadwaterError, Indeterminate, InternalError, InvalidRecords, UsageError
 from headwater.log.commit import Conflict
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.names import check_name
@@ -41,9 +44,9 @@ class Appender:
     def __init__(self, log: EmbeddedLog, request: Request, skip: int) -> None:
         self._log, self._request = log, request
         self.dead_letter = log.topic(request.topic).settings.dead_letter
-        remembered = log.bookmark(request.bookmark) if request.bookmark is not None else None
-        self._remembered = remembered
-        self.skipped = remembered if isinstance(remembered, int) else skip
+        self._remembered = log.bookmark(request.bookmark) if request.bookmark is not None else None
+        self.known = beginning_of(self._remembered) if request.bookmark is not None else None
+        self.skipped = skip if self.known is None else self.known.records
         self.done = self.skipped
         self.dead_letters = 0
         self.position: Position | None = None
@@ -56,6 +59,7 @@ class Appender:
         """One commit. Raises what stands in the way; nothing of the batch is in the log then."""
         request = self._request
         done = self.done + len(batch.numbers)
+        remembered = None if batch.beginning is None else batch.beginning.to_json()
         with uninterrupted():
             with self._log.commit(headers=request.headers) as commit:
                 if request.delete:
@@ -63,14 +67,14 @@ class Appender:
                 else:
                     commit.append(request.topic, batch.rows, partition=request.partition)
                 if request.bookmark is not None:
-                    commit.bookmark(request.bookmark, done, expect=self._remembered)
+                    commit.bookmark(request.bookmark, remembered, expect=self._remembered)
             result = commit.result
             if isinstance(result, Conflict):
                 raise UsageError(
                     "Another process appends with the same --resume name.",
                     hint="Wait until it has ended, or use another name.",
                 )
-            self.done, self._remembered, self.position = done, done, result.position
+            self.done, self._remembered, self.position = done, remembered, result.position
             self.dead_letters += sum(
                 end - first for (topic, _), (first, end) in result.offsets.items() if topic == self.dead_letter
             )
@@ -122,7 +126,7 @@ def append(
         typer.Option(
             metavar="NAME",
             help="Remember in the log, with every batch, how far the input was read. The same command goes on there, "
-            "after a kill, too, and appends nothing twice.",
+            "after a kill, too, and appends nothing twice. Every input needs a name of its own.",
         ),
     ] = None,
     as_json: Json = False,
@@ -139,7 +143,7 @@ def append(
     # A stream may be appended for days: retention has to be kept meanwhile.
     with open_existing(directory, upkeep=True) as log:
         appender = Appender(log, request, skip_records)
-        batches = (json_batches if chosen == "jsonl" else parquet_batches)(file, appender.skipped)
+        batches = (json_batches if chosen == "jsonl" else parquet_batches)(file, appender.skipped, appender.known)
         _append_all(appender, request, batches, "line" if chosen == "jsonl" else "row")
         position = log.position() if appender.position is None else appender.position
     _report(directory, appender, request, position, as_json=as_json)
@@ -158,27 +162,37 @@ def _append_all(appender: Appender, request: Request, batches: Iterator[InputBat
                     _say_how_far(appender, request)
                     raise typer.Exit(FAILED) from None
                 bar(batch.done, batch.total, count(appender.appended, "record"))
-        except (HeadwaterError, OSError, KeyboardInterrupt) as error:
-            bar.close()
-            _say_how_far(appender, request, sure=not isinstance(error, Indeterminate))
+        except InternalError:
             raise
+        except KeyboardInterrupt:
+            bar.close()
+            _say_how_far(appender, request)
+            raise
+        except (HeadwaterError, OSError, sqlite3.Error) as error:
+            bar.close()
+            code = report(error)
+            _say_how_far(appender, request, error)
+            raise typer.Exit(code) from None
 
 
 def _name_rejected(error: InvalidRecords, batch: InputBatch, place: str) -> None:
     for rejected in error.rejected[:REJECTED_SHOWN_MAX]:
         where = f"{place.capitalize()} {batch.numbers[rejected.index]}"
-        complain(f"{where} does not fit topic {error.topic!r}: {rejected.reason}.")
+        complain(f"{where} does not fit topic {error.topic!r}: {misfit(rejected)}.")
     more = len(error.rejected) - REJECTED_SHOWN_MAX
     if more > 0:
         say(f"({more:,} more of this batch do not fit either.)")
 
 
-def _say_how_far(appender: Appender, request: Request, *, sure: bool = True) -> None:
+def _say_how_far(appender: Appender, request: Request, error: Exception | None = None) -> None:
+    sure = not isinstance(error, Indeterminate)
     if appender.position is None:
         say("Nothing was appended." if sure else "It is not known whether the first batch was appended.")
     else:
         records = ("" if sure else "at least ") + count(appender.appended, "record")
         say(f"Appended {records}, up to position {appender.position}; nothing after them.")
+    if isinstance(error, UsageError) and appender.position is None:
+        return
     if request.bookmark is not None:
         hint("The same command goes on where this one ended.")
     elif appender.done:

@@ -15,8 +15,11 @@ from headwater.cli.progress import Bar
 from headwater.cli.quantities import format_size, parse_size
 from headwater.cli.topic_page import finding_json, offsets_of, segment_json
 from headwater.log.check import Finding
+from headwater.log.embedded import EmbeddedLog
+from headwater.log.segments import Segment
 
 PANEL = "Care"
+NONE = "none"
 
 
 def register(app: typer.Typer) -> None:
@@ -65,25 +68,62 @@ def retain(
     *,
     bytes_max: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="From now on keep the whole log below it, such as 10GiB; none: no limit."),
+        typer.Option(
+            metavar="SIZE",
+            help="From now on, and not only now, keep the whole log below it, such as 10GiB; none: no limit.",
+        ),
     ] = None,
+    yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Do a round of upkeep: seal what is complete, delete what is too old or too much, compact where it pays."""
+    """Do a round of upkeep: seal what is complete, delete what is too old or too much, compact where it pays.
+
+    --bytes-max is a lasting setting of the log: every later round keeps to it, in the background, too.
+    """
+    limit = None if bytes_max is None or bytes_max == NONE else parse_size(bytes_max)
     with open_existing(directory) as log:
+        if limit is not None:
+            _ask_to_delete(log, limit, yes=yes)
         if bytes_max is not None:
-            limit = None if bytes_max == "none" else parse_size(bytes_max)
             log.keep_at_most(limit)
-            say("The log has no limit now." if limit is None else f"The log keeps at most {format_size(limit)} now.")
+            say("The log has no limit from now on." if limit is None else _lasting(limit))
         report = log.upkeep()
+        cap, size = log.bytes_max, sum(segment.bytes for segment in _segments(log))
     if as_json:
-        print_json([asdict(report)])
+        print_json([{**asdict(report), "bytes": size, "bytes_max": cap}])
         return
     say(
         f"Sealed {count(report.sealed, 'segment')}, deleted {count(report.deleted_segments, 'segment')} with "
         f"{count(report.deleted_records, 'record')}, removed {count(report.compacted_records, 'record')} by "
         f"compaction, swept {count(report.swept_files, 'file')}."
     )
+    if cap is not None and size > cap:
+        say(
+            f"The log has {format_size(size)} still, and its limit is {format_size(cap)}: segments that are being "
+            "written are not deleted, nor is anything of topics with another cleanup than delete."
+        )
+
+
+def _lasting(limit: int) -> str:
+    return f"From now on the log keeps at most {format_size(limit)}, until --bytes-max changes it or lifts it (none)."
+
+
+def _ask_to_delete(log: EmbeddedLog, limit: int, *, yes: bool) -> None:
+    """Asks if the limit costs records that are there now. Raises `Declined`."""
+    deletable = {topic.id for topic in log.topics() if topic.settings.cleanup == "delete"}
+    segments = _segments(log)
+    excess, doomed = sum(segment.bytes for segment in segments) - limit, 0
+    for segment in sorted(segments, key=lambda each: (each.last_at, each.id)):
+        if excess > 0 and segment.state != "active" and segment.topic_id in deletable:
+            excess -= segment.bytes
+            doomed += segment.rows
+    if doomed:
+        oldest = f"the oldest, about {count(doomed, 'record')}, go now"
+        ask(f"{_lasting(limit)} To get there, {oldest}. Delete them for good?", yes=yes)
+
+
+def _segments(log: EmbeddedLog) -> list[Segment]:
+    return [segment for topic in log.topics() for segment in log.segments(topic.name)]
 
 
 def check(directory: Directory, *, as_json: Json = False) -> None:

@@ -133,4 +133,6 @@ def _part(text: str) -> float:
         part = -1.0
     if not 0 < part < float("inf"):
         raise UsageError(f"{text!r} is not a part of the retention.", hint="Write it as 80% or 0.8.")
+    if part > 1 and not percent:
+        raise UsageError(f"{text} is more than the whole retention.", hint=f"Write {text}% if you mean percent.")
     return part

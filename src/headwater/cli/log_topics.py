@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from headwater.cli.arguments import Directory, Json, TopicName, Yes, ask, examples, open_existing
+from headwater.cli.arguments import Directory, Json, TopicName, Yes, ask, check_no_file, examples, open_existing
 from headwater.cli.holdings import holdings
 from headwater.cli.output import Column, count, folding, hint, number, print_json, print_table, say
 from headwater.cli.quantities import format_duration, format_size, parse_duration, parse_size
 from headwater.cli.topic_page import page_of, print_page
-from headwater.errors import UsageError
+from headwater.errors import Determinate, StorageFailed, UsageError
 from headwater.log.embedded import EmbeddedLog, open_log
 from headwater.log.options import TopicOptions
 from headwater.log.topic import Topic
@@ -76,8 +76,16 @@ def register(app: typer.Typer) -> None:
 
 def init(directory: Directory) -> None:
     """Create a log in a directory that is empty or does not exist."""
+    check_no_file(directory)
     existed = (directory / "catalog.db").exists()
-    open_log(directory, upkeep=False).close()
+    try:
+        open_log(directory, upkeep=False).close()
+    except StorageFailed as error:
+        if directory.exists():
+            raise
+        raise Determinate(
+            f"The directory {directory} can not be created: {error.reason}.", hint="Name one where you may write."
+        ) from error
     say(f"There is a log in {directory} already." if existed else f"Created a log in {directory}.")
     if not existed:
         hint(f'`headwater log create {directory} orders "id bigint, amount double" --key id` makes a topic in it.')
@@ -87,10 +95,16 @@ def topics(directory: Directory, *, as_json: Json = False) -> None:
     """List the topics of a log."""
     with open_existing(directory) as log:
         found = [(topic, holdings(log, topic.name)) for topic in log.topics()]
+        cap = log.bytes_max
     sums = [(topic, sum(h.records for h in held), sum(h.bytes for h in held)) for topic, held in found]
     if as_json:
-        print_json({**topic.describe(), "records": records, "bytes": size} for topic, records, size in sums)
+        print_json(
+            {**topic.describe(), "records": records, "bytes": size, "log_bytes_max": cap}
+            for topic, records, size in sums
+        )
         return
+    if cap is not None:
+        say(f"The whole log keeps at most {format_size(cap)}: `headwater log retain --bytes-max` changes that.")
     if not sums:
         say("The log has no topics yet.")
         hint(f'`headwater log create {directory} orders "id bigint, amount double" --key id` makes one.')

@@ -6,6 +6,7 @@ Everything that becomes visible does so when a transaction of the catalog commit
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from headwater.errors import CatalogUnusable, UsageError
+from headwater.errors import CatalogUnusable, DiskFull, UsageError
 from headwater.log.lock import FileLock
 from headwater.log.storage import Storage, catalog_error, storage_error
 
@@ -38,6 +39,9 @@ CREATE TABLE topics (
     event_time TEXT,
     settings TEXT NOT NULL
 );
+CREATE TABLE dropped (
+    name TEXT PRIMARY KEY
+) WITHOUT ROWID;
 CREATE TABLE schemas (
     topic_id INTEGER NOT NULL,
     version INTEGER NOT NULL,
@@ -146,6 +150,8 @@ class Catalog:
                     self._prepare()
             self._check_format()
         except sqlite3.DatabaseError as error:
+            if shutil.disk_usage(self.path.parent).free == 0:
+                raise DiskFull(str(self.path)) from error
             damaged = not isinstance(error, sqlite3.OperationalError)
             raise CatalogUnusable(str(self.path), str(error), damaged=damaged) from error
 
@@ -260,6 +266,9 @@ class Catalog:
 
     def _prepare(self) -> None:
         if not self._is_prepared():
+            if any((self.path.parent / "topics").glob("*/*/*")):
+                # A new catalog would name none of these files, and upkeep would take them for left-overs.
+                raise CatalogUnusable(str(self.path), "it is empty, and there are segments", damaged=True)
             self._writer.execute("PRAGMA journal_mode=WAL")
             self._writer.executescript(f"BEGIN; {_TABLES} INSERT INTO log VALUES (1, {FORMAT}, 0, 0, 0, NULL); COMMIT;")
             try:

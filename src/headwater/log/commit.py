@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 import pyarrow as pa
 
-from headwater.errors import Conflicted, Fenced, UsageError
+from headwater.errors import Conflicted, UsageError
 from headwater.log.names import check_name
 from headwater.log.topic import Topic
 from headwater.model.position import Position
@@ -35,11 +35,13 @@ class Committed:
     """It happened, durably. `duplicate` means that it had happened before, by the same producer and sequence.
 
     `offsets` has the first offset and the end (one past the last) for every topic and partition that got records.
+    `dead_letters` counts the records that did not fit and went to a dead-letter topic instead.
     """
 
     position: Position
     offsets: Mapping[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     duplicate: bool = False
+    dead_letters: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class Piece:
     topic: Topic
     partition: int
     records: pa.Table
+    dead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,10 @@ class Request:
     mergeable: bool = False
     outcome: Outcome | None = None
     error: BaseException | None = None
+
+    @property
+    def dead_letters(self) -> int:
+        return sum(piece.records.num_rows for piece in self.pieces if piece.dead)
 
     @property
     def nbytes(self) -> int:
@@ -159,13 +166,16 @@ class Commit:
         self._request = Request(sequence=sequence, mergeable=mergeable)
         self._result: Committed | Conflict | None = None
         self._moved: list[tuple[Consumer, list[OffsetMove]]] = []
+        self._ended = False
 
     def append(self, topic: str, rows: Rows, *, partition: int | None = None) -> None:
         """Adds records. Raises `InvalidRecords` at once if one does not fit and the topic has no dead-letter topic."""
+        self._check_open()
         self._request.pieces += self._prepare(topic, rows, partition=partition, headers=self._headers)
 
     def delete(self, topic: str, keys: Rows) -> None:
         """Adds a tombstone for each key: a row with the topic's key columns."""
+        self._check_open()
         self._request.pieces += self._prepare(topic, keys, headers=self._headers, delete=True)
 
     def bookmark(self, name: str, value: object, *, expect: object = ANYTHING) -> None:
@@ -173,31 +183,40 @@ class Commit:
 
         With `expect` the commit happens only if the bookmark has that value now (None: if it does not exist).
         """
+        self._check_open()
         check_name("bookmark", name)
         expected = expect if isinstance(expect, Anything) else None if expect is None else _json(name, expect)
         self._request.bookmarks.append(BookmarkMove(name, _json(name, value), expected))
 
     def offsets(self, consumer: Consumer) -> None:
-        """Commits what the consumer has delivered so far, together with everything else in this commit."""
+        """Commits what the consumer has delivered so far, together with everything else in this commit.
+
+        Call it first: if the commit does not happen, for whatever reason, the consumer is rewound and delivers again.
+        """
+        self._check_open()
         moves = consumer.moves()
         self._request.offsets += moves
         self._moved.append((consumer, moves))
 
     def __enter__(self) -> Self:
+        self._check_open()
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if kind is not None:
-            return
+        self._ended = True
         try:
-            self._result = self._submit(self._request)
-        except Fenced:
-            for consumer, _ in self._moved:
-                consumer.rewind()
-            raise
-        if isinstance(self._result, Committed):
+            if kind is None:
+                self._result = self._submit(self._request)
+        finally:
             for consumer, moves in self._moved:
-                consumer.committed(moves)
+                if isinstance(self._result, Committed):
+                    consumer.committed(moves)
+                else:
+                    consumer.rewind()
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise UsageError("This commit has ended.", hint="Begin another one: with log.commit() as commit.")
 
     @property
     def result(self) -> Committed | Conflict:
@@ -220,8 +239,10 @@ def _json(name: str, value: object) -> str:
         text = json.dumps(value, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise UsageError(f"The value of bookmark {name!r} can not be kept as JSON: {error}.") from error
-    if value is None or len(text) > BOOKMARK_BYTES_MAX:
+    if value is None:
+        raise UsageError(f"The value of bookmark {name!r} can not be None: that means that there is no bookmark.")
+    if len(text) > BOOKMARK_BYTES_MAX:
         raise UsageError(
-            f"The value of bookmark {name!r} must be JSON of at most {BOOKMARK_BYTES_MAX} bytes, not null."
+            f"The value of bookmark {name!r} has {len(text)} bytes of JSON; {BOOKMARK_BYTES_MAX} are allowed."
         )
     return text

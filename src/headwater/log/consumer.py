@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Self
 
 from headwater.errors import ExternalError, Fenced, RecordsGone, UsageError
+from headwater.log.arguments import seconds_of
 from headwater.log.commit import Committed, Conflict, OffsetMove, Request
 from headwater.log.groups import Claim, Membership
 from headwater.log.options import OnGone
@@ -42,7 +43,7 @@ class Consumer:
         patience: timedelta | None = None,
     ) -> None:
         self._membership, self._open_reader, self._submit, self._wake = membership, open_reader, submit, wake
-        self._lease, self._on_gone, self._patience = lease.total_seconds(), on_gone, patience
+        self._lease, self._on_gone, self._patience = seconds_of("lease", lease), on_gone, patience
         self._claims: dict[tuple[int, int], Claim] = {}
         self._readers: dict[tuple[int, int], PartitionReader] = {}
         self._next: dict[tuple[int, int], int] = {}
@@ -68,7 +69,7 @@ class Consumer:
 
     def poll(self, timeout: timedelta) -> Batch | None:
         """The next batch; None if none came in time. Raises `RecordsGone` unless told to go on from the earliest."""
-        until = time.monotonic() + timeout.total_seconds()
+        until = time.monotonic() + seconds_of("timeout", timeout)
         while True:
             ticket = self._wake.ticket()
             self._tend()
@@ -104,6 +105,8 @@ class Consumer:
     def rewind(self) -> None:
         """Goes back to the last commit: what was delivered since is delivered again."""
         self._lost.clear()
+        # From the catalog: a commit that could not be told to have happened may have.
+        self._committed.update(self._membership.offsets())
         self._next.update({place: self._committed[place] for place in self._claims})
 
     def close(self) -> None:

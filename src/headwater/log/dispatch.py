@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -64,11 +65,12 @@ class Dispatcher:
         self._busy: dict[Outbox, None] = {}
         self._count = 0
         self._flushing = 0
-        self._closed = False
+        self._closed, self._pid = False, os.getpid()
         self._thread: threading.Thread | None = None
 
     def put(self, box: Outbox, send: Send) -> None:
         """Queues the send, or does what the outbox's policy says when that is full."""
+        self._check_process()
         with self._state:
             if box.closed or self._closed:
                 raise UsageError("The producer is closed.")
@@ -85,6 +87,7 @@ class Dispatcher:
 
     def flush(self, box: Outbox) -> None:
         """Returns when nothing of the outbox is under way any more."""
+        self._check_process()
         with self._state:
             self._flushing += 1
             self._state.notify_all()
@@ -93,6 +96,7 @@ class Dispatcher:
 
     def close_outbox(self, box: Outbox) -> None:
         """Flushes it, and takes nothing more."""
+        self._check_process()
         with self._state:
             box.closed = True
             self._state.notify_all()
@@ -105,6 +109,10 @@ class Dispatcher:
             self._state.notify_all()
         if self._thread is not None:
             self._thread.join()
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            raise UsageError("The producer was opened by the parent process.", hint="Open the log again in this one.")
 
     def _make_room(self, box: Outbox, send: Send) -> bool:
         """Whether the send may be queued now. Holds the lock."""

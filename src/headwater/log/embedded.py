@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import uuid
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -13,13 +15,14 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from headwater.errors import UsageError
+from headwater.log.arguments import is_whole, seconds_of
 from headwater.log.catalog import Catalog, Durability
 from headwater.log.check import Checker, Finding, Progress, silent
 from headwater.log.clock import Clock
 from headwater.log.commit import Commit, Committed, Conflict, Request
 from headwater.log.consumer import LEASE, Consumer
 from headwater.log.dispatch import Dispatcher
-from headwater.log.follow import Follower, check_not_compacted, microseconds, wait_past
+from headwater.log.follow import Follower, check_not_compacted, check_reached, microseconds, wait_past
 from headwater.log.groups import Membership
 from headwater.log.intake import Intake
 from headwater.log.keys import newest_rows
@@ -42,6 +45,8 @@ from headwater.log.writer import Writer
 from headwater.model.position import Position
 from headwater.model.record import Record
 from headwater.model.types import CommitNumber
+
+_open_logs: weakref.WeakSet[EmbeddedLog] = weakref.WeakSet()
 
 
 class EmbeddedLog(Log):
@@ -80,6 +85,7 @@ class EmbeddedLog(Log):
         self._sealer, self._storage = sealer, storage
         self._tails.on_roll = self._upkeep.nudge
         self._closed = False
+        _open_logs.add(self)
         if upkeep:
             self._upkeep.start()
 
@@ -174,7 +180,7 @@ class EmbeddedLog(Log):
 
     def wait(self, after: Position, timeout: timedelta) -> Position:
         self._check_open()
-        wait_past(self._catalog, self._wake, self._wake.ticket(), after.commit, timeout.total_seconds())
+        wait_past(self._catalog, self._wake, self._wake.ticket(), after.commit, seconds_of("timeout", timeout))
         return self.position()
 
     def read(
@@ -218,6 +224,9 @@ class EmbeddedLog(Log):
         if not found.key:
             raise UsageError(f"Topic {topic!r} has no key, so it is not a table.", hint="Create it with a key.")
         if at is not None:
+            if not isinstance(at, Position):
+                raise UsageError(f"A table is read at a Position, not at {at!r}.", hint="An append returns one.")
+            check_reached(at, self._catalog.position())
             check_not_compacted(self._catalog, found, at.commit)
         end = at if at is not None else self.position()
         tables = []
@@ -241,7 +250,7 @@ class EmbeddedLog(Log):
             group,
             check_name("member", options.get("member", f"{os.getpid()}-{uuid.uuid4().hex[:12]}")),
             lambda: [self._registry.topic(name) for name in names],
-            lease_seconds=lease.total_seconds(),
+            lease_seconds=seconds_of("lease", lease),
             start=options.get("start", "earliest"),
         )
         return Consumer(
@@ -284,10 +293,18 @@ class EmbeddedLog(Log):
     def keep_at_most(self, bytes_max: int | None) -> None:
         """Caps the whole log: the oldest segments of topics with cleanup='delete' go first. None lifts the cap."""
         self._check_open()
-        if bytes_max is not None and bytes_max <= 0:
-            raise UsageError(f"bytes_max must be more than 0, not {bytes_max}.")
+        if bytes_max is not None and not is_whole(bytes_max, 1):
+            raise UsageError(f"bytes_max must be a number of bytes, more than 0, not {bytes_max!r}.")
         with self._catalog.write() as tx:
             tx.execute("UPDATE log SET bytes_max = ?", (bytes_max,))
+
+    @property
+    def bytes_max(self) -> int | None:
+        """The cap of the whole log that `keep_at_most` has set; None if there is none."""
+        self._check_open()
+        with self._catalog.read() as tx:
+            cap: int | None = tx.execute("SELECT bytes_max FROM log").fetchone()[0]
+        return cap
 
     def upkeep(self) -> UpkeepReport:
         """Seals, applies retention, compacts where it pays, and sweeps, now rather than in the background."""
@@ -338,6 +355,9 @@ class EmbeddedLog(Log):
         self._wake.close()
         self._tails.close()
         self._catalog.close()
+
+    def __repr__(self) -> str:
+        return f"EmbeddedLog({str(self.directory)!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopen, (str(self.directory), self._options)
@@ -438,3 +458,10 @@ def _newest(reader: PartitionReader, topic: Topic, commit: int) -> pa.Table:
     newest = newest_rows(records, topic.key, "_offset")
     kept = records.take(pa.array(records["_offset"].to_numpy().searchsorted(newest)))
     return kept.filter(pa.compute.invert(kept["_deleted"])).select(topic.schema.names)
+
+
+@atexit.register
+def _close_all() -> None:
+    """What producers have taken is sent, also if a program ends without closing its logs."""
+    for log in list(_open_logs):
+        log.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from headwater.errors import PositionGone, UsageError
+from headwater.log.arguments import seconds_of
 from headwater.log.catalog import Catalog
 from headwater.log.clock import Clock
 from headwater.log.port import End, Start
@@ -22,6 +23,9 @@ from headwater.log.wake import Wake
 from headwater.model.position import Position
 from headwater.model.record import Record
 from headwater.model.types import CommitNumber, Offset
+
+# How many records are turned into Python objects before the first of them is handed on.
+RECORDS_AT_ONCE = 1000
 
 
 class Follower:
@@ -47,6 +51,7 @@ class Follower:
         self._until_commit = int(end.commit) if isinstance(end, Position) else None
         for topic in self._topics:
             _check_columns(topic, columns)
+            _check_places(topic, start, end)
             if self._until_commit is not None:
                 check_not_compacted(catalog, topic, self._until_commit)
         self._readers: list[PartitionReader] = []
@@ -98,7 +103,9 @@ class Follower:
             while True:
                 ticket = self._wake.ticket() if follow else 0
                 now = self._catalog.position()
-                if follow:
+                if not follow:
+                    check_reached(self._end, now)
+                else:
                     self._take_in_what_is_new()
                 limit = now if self._until_commit is None else min(now, self._until_commit)
                 if limit > done:
@@ -112,7 +119,7 @@ class Follower:
             self.close()
 
     def _wait(self, ticket: int, seen: int, patience: timedelta | None) -> bool:
-        left = float("inf") if patience is None else patience.total_seconds()
+        left = float("inf") if patience is None else seconds_of("patience", patience)
         if isinstance(self._end, datetime):
             to_end = max(0.0, (microseconds(self._end) - self._clock.now()) / 1e6)
             if to_end < left:
@@ -162,7 +169,11 @@ def wait_past(catalog: Catalog, wake: Wake, ticket: int, seen: int, seconds: flo
 
 def records_of(topic: Topic, batch: Batch) -> Iterator[Record]:
     """A batch that has all columns, record by record."""
-    table = batch.records
+    for start in range(0, batch.records.num_rows, RECORDS_AT_ONCE):
+        yield from _records_of(topic, batch.partition, batch.records.slice(start, RECORDS_AT_ONCE))
+
+
+def _records_of(topic: Topic, partition: int, table: pa.Table) -> Iterator[Record]:
     names = topic.schema.names
     columns = [table[name].to_pylist() for name in names]
     keys = [names.index(column) for column in topic.key]
@@ -173,7 +184,7 @@ def records_of(topic: Topic, batch: Batch) -> Iterator[Record]:
         key = None if not keys else row[keys[0]] if len(keys) == 1 else tuple(row[i] for i in keys)
         value = None if deleted else dict(zip(names, row, strict=True))
         yield Record(
-            topic.name, batch.partition, Offset(offset), Position(CommitNumber(commit)), at, key, value,
+            topic.name, partition, Offset(offset), Position(CommitNumber(commit)), at, key, value,
             dict(headers) if headers else {},
         )  # fmt: skip
 
@@ -211,7 +222,7 @@ def _start(catalog: Catalog, reader: PartitionReader, start: Start) -> int:
         return reader.seek(AT.name, microseconds(start))
     if isinstance(start, Mapping):
         return start[reader.partition] if reader.partition in start else reader.first()
-    if isinstance(start, int):
+    if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
         return start
     if start != "earliest":
         raise UsageError(
@@ -227,6 +238,25 @@ def _end(reader: PartitionReader, end: End | None) -> int | None:
     if isinstance(end, Mapping):
         return end.get(reader.partition)
     return end if isinstance(end, int) else None
+
+
+def _check_places(topic: Topic, start: Start, end: End | None) -> None:
+    """Raises `UsageError` for a place that can not be meant."""
+    if end is not None and (isinstance(end, bool) or not isinstance(end, (int, Mapping, datetime, Position))):
+        raise UsageError(
+            f"{end!r} is not a place to end.", hint="Use an offset, a dict of offsets, a datetime or a Position."
+        )
+    for place in (start, end):
+        if isinstance(place, Mapping) and not place.keys() <= set(range(topic.partitions)):
+            raise UsageError(f"Topic {topic.name!r} has partitions 0 to {topic.partitions - 1}, not {sorted(place)}.")
+
+
+def check_reached(place: object, position: int) -> None:
+    """Raises `UsageError` for a position that the log has not reached."""
+    if isinstance(place, Position) and place.commit > position:
+        raise UsageError(
+            f"The log is at position {position}, and not yet at {place}.", hint="log.wait waits for a position."
+        )
 
 
 def _check_columns(topic: Topic, columns: Sequence[str] | None) -> None:

@@ -84,6 +84,11 @@ class Membership:
         self._epoch = epoch
         return claims, (version, topics_version)
 
+    def offsets(self) -> dict[tuple[int, int], int]:
+        """Up to where each partition that this member claims is committed."""
+        with self._catalog.read() as tx:
+            return {claim.place: claim.offset for claim in self._claims(tx)}
+
     def keep(self) -> bool:
         """Prolongs the lease, and ends the leases that are over; whether there were any."""
         with self._catalog.write() as tx:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import InvalidRecords, RejectedRecord, UsageError
+from headwater.log.arguments import is_whole
 from headwater.log.commit import Piece
 from headwater.log.port import Rows
 from headwater.log.registry import Registry
 from headwater.log.sealed import PARTITION
 from headwater.log.segment import DELETED, HEADERS
-from headwater.log.topic import DEAD_LETTER_SCHEMA, Topic
+from headwater.log.topic import DEAD_LETTER_SCHEMA, PARTITIONS_MAX, Topic
 from headwater.model.hashing import hash_columns, partition_of
 from headwater.model.rows import parse_json_lines, to_arrow
 
@@ -28,7 +30,8 @@ class Intake:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._turn = itertools.count()
+        # Not always from 0: many short-lived processes would all begin with the same partition.
+        self._turn = itertools.count(secrets.randbelow(PARTITIONS_MAX))
 
     def prepare(
         self,
@@ -41,6 +44,7 @@ class Intake:
     ) -> list[Piece]:
         """The records per partition, and those that do not fit for the dead-letter topic, if there is one."""
         found = self._registry.topic(topic)
+        rows = as_rows(rows)
         records, rejected = _tombstones(found, rows) if delete else _records(found, rows)
         pieces = self._divide(found, _with_headers(records, headers), partition) if records.num_rows else []
         if rejected:
@@ -86,7 +90,25 @@ class Intake:
             [letter.original for letter in rejected],
         ]
         schema = pa.schema([field.with_nullable(True) for field in DEAD_LETTER_SCHEMA])
-        return Piece(self._registry.topic(topic.settings.dead_letter), 0, pa.table(columns, schema=schema))
+        dead_letter = self._registry.topic(topic.settings.dead_letter)
+        return Piece(dead_letter, 0, pa.table(columns, schema=schema), dead=True)
+
+
+def as_rows(rows: object) -> Rows:
+    """What a caller gave, as something with a length: iterables as lists, data frames and readers as Arrow."""
+    if isinstance(rows, (bytes, list, tuple, pa.Table, pa.RecordBatch)):
+        return rows
+    if isinstance(rows, str) or hasattr(rows, "read"):
+        raise UsageError(
+            "JSON lines are appended as bytes.", hint="Use text.encode(), or the content of a file opened with 'rb'."
+        )
+    if isinstance(rows, Mapping):
+        raise UsageError("Rows come as a list, and this is one row.", hint="Write [row] instead of row.")
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.table(rows)
+    if isinstance(rows, Iterable):
+        return list(rows)
+    raise UsageError(f"Rows are a list of dicts, an Arrow table or bytes of JSON lines, not a {type(rows).__name__}.")
 
 
 def _records(topic: Topic, rows: Rows) -> tuple[pa.Table, list[RejectedRecord]]:
@@ -151,5 +173,5 @@ def _by_partition(topic: Topic, records: pa.Table, chosen: np.ndarray) -> list[P
 
 
 def _check_partition(topic: Topic, partition: int) -> None:
-    if not 0 <= partition < topic.partitions:
-        raise UsageError(f"Topic {topic.name!r} has partitions 0 to {topic.partitions - 1}, not {partition}.")
+    if not is_whole(partition, 0) or partition >= topic.partitions:
+        raise UsageError(f"Topic {topic.name!r} has partitions 0 to {topic.partitions - 1}, not {partition!r}.")

@@ -11,6 +11,7 @@ from typing import Self, get_args
 
 from headwater.errors import UsageError
 from headwater.log.acknowledgement import Acknowledgement
+from headwater.log.arguments import seconds_of
 from headwater.log.commit import Sequence
 from headwater.log.dispatch import Dispatcher, Outbox, Send
 from headwater.log.options import Policy
@@ -56,7 +57,7 @@ class Producer:
         if buffer_records_max < 1:
             raise UsageError(f"buffer_records_max must be at least 1, not {buffer_records_max}.")
         self.name, self.epoch = name, epoch
-        self._topic, self._linger = topic, linger.total_seconds()
+        self._topic, self._linger = topic, seconds_of("linger", linger)
         self._dispatcher = dispatcher
         last = None if name is None else Sequence(name, epoch, sequence)
         self._outbox = Outbox(records_max=buffer_records_max, policy=policy, last=last)
@@ -88,6 +89,8 @@ class Producer:
         """Which send of this producer a commit is. Raises `UsageError` for a producer without a name."""
         if self.name is None:
             raise UsageError("Only a named producer numbers its sends.", hint="Open it with producer(name=…).")
+        if number < 1:
+            raise UsageError(f"Sends are numbered from 1 on, not {number}.", hint="next_sequence() gives the next one.")
         return Sequence(self.name, self.epoch, number)
 
     def close(self) -> None:

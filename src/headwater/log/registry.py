@@ -39,9 +39,10 @@ class Registry:
             if existing is not None:
                 if exist_ok and existing.same_as(topic):
                     return existing
-                raise TopicExists(topic.name)
+                raise TopicExists(topic.name, same=existing.same_as(topic))
             _insert(tx, topic)
             _insert_dead_letter(tx, topic.settings)
+            tx.execute("DELETE FROM dropped WHERE name = ?", (topic.name,))
             _changed(tx)
         return self.topic(topic.name)
 
@@ -83,6 +84,7 @@ class Registry:
             for table in ("segments", "partitions", "schemas", "claims", "losses"):
                 tx.execute(f"DELETE FROM {table} WHERE topic_id = ?", (topic.id,))
             tx.execute("DELETE FROM topics WHERE id = ?", (topic.id,))
+            tx.execute("INSERT OR IGNORE INTO dropped VALUES (?)", (name,))
             _changed(tx)
         return files
 

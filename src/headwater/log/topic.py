@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 
 from headwater.errors import SchemaError, UsageError
+from headwater.log.arguments import is_duration, is_whole
 from headwater.log.names import check_name
 from headwater.model.ddl import check_schema, format_ddl, parse_ddl
 from headwater.model.record import SYSTEM_COLUMNS
@@ -54,12 +55,12 @@ class TopicSettings:
             )
         for name in ("retention_bytes", "segment_bytes_max"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise UsageError(f"{name} must be more than 0, not {value}.")
+            if value is not None and not is_whole(value, 1):
+                raise UsageError(f"{name} must be a number of bytes, more than 0, not {value!r}.")
         for name in ("retention_age", "segment_age_max", "tombstone_grace"):
             value = getattr(self, name)
-            if value is not None and value < timedelta(0):
-                raise UsageError(f"{name} must not be negative, not {value}.")
+            if value is not None and not is_duration(value):
+                raise UsageError(f"{name} must be a timedelta that is not negative, not {value!r}.")
         return self
 
     def to_json(self) -> str:
@@ -137,8 +138,8 @@ def define_topic(
         check_name("topic", settings.dead_letter)
         if settings.dead_letter == name:
             raise UsageError("A topic can not be its own dead-letter topic.")
-    if not 1 <= partitions <= PARTITIONS_MAX:
-        raise UsageError(f"A topic has 1 to {PARTITIONS_MAX} partitions, not {partitions}.")
+    if not is_whole(partitions, 1) or partitions > PARTITIONS_MAX:
+        raise UsageError(f"A topic has 1 to {PARTITIONS_MAX} partitions, not {partitions!r}.")
     columns = parse_schema(schema)
     keys = (key,) if isinstance(key, str) else tuple(key or ())
     for column in keys:
@@ -153,6 +154,11 @@ def define_topic(
 
 def parse_schema(schema: str | pa.Schema) -> pa.Schema:
     """A schema given as DDL or Arrow, in its canonical form. Raises `SchemaError`."""
+    if not isinstance(schema, (str, pa.Schema)):
+        raise SchemaError(
+            f"A schema is Spark DDL or an Arrow schema, not a {type(schema).__name__}.",
+            hint="Write it as text: 'id bigint, name string'.",
+        )
     columns = parse_ddl(schema) if isinstance(schema, str) else check_schema(schema)
     for name in columns.names:
         if name.lower() in SYSTEM_COLUMNS:

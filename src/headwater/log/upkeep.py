@@ -118,13 +118,17 @@ class Upkeep:
         )
 
     def _sweep(self) -> int:
-        """Removes files that the catalog does not name: what a crash or a replacement left behind."""
+        """Removes files that the catalog does not name: what a crash, a replacement or a drop left behind.
+
+        A file with offsets that the catalog has not reached, or of a topic that it never heard of, is left alone: if
+        somebody has brought back an older catalog, it is data.
+        """
         present = self.files() - self._named()
         if not present:
             return 0
         # Under the write lock no append is between creating its file and naming it.
         with self._catalog.write() as tx:
-            unnamed = present - _named(tx)
+            unnamed = {file for file in present - _named(tx) if _is_left_over(tx, file)}
             for file in sorted(unnamed):
                 self._storage.discard(self._directory / file)
         return len(unnamed)
@@ -141,3 +145,15 @@ class Upkeep:
 
 def _named(tx: sqlite3.Connection) -> set[str]:
     return {row[0] for row in tx.execute("SELECT file FROM segments")}
+
+
+def _is_left_over(tx: sqlite3.Connection, file: str) -> bool:
+    _, topic, partition, name = file.split("/")
+    row = tx.execute(
+        "SELECT p.end_offset FROM partitions p JOIN topics t ON t.id = p.topic_id WHERE t.name = ? AND p.partition = ?",
+        (topic, partition),
+    ).fetchone()
+    if row is None:
+        return tx.execute("SELECT 1 FROM dropped WHERE name = ?", (topic,)).fetchone() is not None
+    base = name.partition("-")[0]
+    return not base.isdigit() or int(base) < row[0]

@@ -158,8 +158,10 @@ class Writer:
             first, end = self._tails.append(group.tx, topic, partition, tables, group.number, group.at)
             earlier = offsets.get((topic.name, partition))
             offsets[topic.name, partition] = (earlier[0] if earlier else first, end)
-        committed = Committed(Position(CommitNumber(group.number)), offsets)
-        outcomes: list[tuple[Request, Outcome]] = [(request, committed) for request in group.sharing]
+        position = Position(CommitNumber(group.number))
+        outcomes: list[tuple[Request, Outcome]] = [
+            (request, Committed(position, offsets, dead_letters=request.dead_letters)) for request in group.sharing
+        ]
         group.pieces, group.sharing = {}, []
         return outcomes
 

@@ -202,22 +202,34 @@ class PowerCutStorage(_Watched):
                     # No matter of the disk: the process gives back its files, and the test goes on.
                     return act()
                 raise PowerCut
-            number = len(self.moments)
-            moment = Moment(number, "before", operation, path.name)
+            moment = Moment(len(self.moments), "before", operation, path.name)
             self.moments.append(moment)
-            self._reach(moment)
+            try:
+                self._reach(moment)
+            except PowerCut:
+                if operation == "close":
+                    act()
+                raise
             if operation == self.fail_next:
                 self.fail_next = None
                 raise _error(operation, path, errno.EIO)
-            name = self._relative(path)
-            kept = self._synced.get(name) if operation == "remove" and path.exists() else None
-            before = _content(self._directory)[0] if operation == "commit" else {}
-            result = act()
-            if operation == "commit":
-                self._reach_inside(moment, before)
-            self._note(operation, path, name, kept)
+            return self._happen(moment, path, act)
+
+    def _happen(self, moment: Moment, path: Path, act: Callable[[], Result]) -> Result:
+        name = self._relative(path)
+        kept = self._synced.get(name) if moment.operation == "remove" and path.exists() else None
+        before = _content(self._directory)[0] if moment.operation == "commit" else {}
+        result = act()
+        if moment.operation == "commit":
+            self._reach_inside(moment, before)
+        self._note(moment.operation, path, name, kept)
+        try:
             self._reach(replace(moment, side="after"))
-            return result
+        except PowerCut:
+            if moment.operation == "open" and isinstance(result, int):
+                os.close(result)
+            raise
+        return result
 
     def _reach(self, moment: Moment) -> None:
         if self._on_moment is not None:

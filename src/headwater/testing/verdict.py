@@ -55,7 +55,10 @@ def judge(directory: Path, ledger: Ledger, *, final: bool) -> Verdict:
         _ring(log, ledger, verdict)
         log.upkeep()
         verdict.complain("check after upkeep", log.check())
-        states = Counter[str](segment.state for topic in log.topics() for segment in log.segments(topic.name))
+        segments = [segment for topic in log.topics() for segment in log.segments(topic.name)]
+        present = {path.relative_to(directory).as_posix() for path in directory.glob("topics/*/*/*")}
+        verdict.complain("left behind", present - {segment.file for segment in segments})
+        states = Counter[str](segment.state for segment in segments)
         verdict.segments = dict(states)
     return verdict
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import headwater as hw
-from headwater.errors import PositionGone, RecordsGone, UsageError
+from headwater.errors import CatalogUnusable, PositionGone, RecordsGone, UsageError
 from headwater.log.embedded import EmbeddedLog
 from headwater.testing.clock import ManualClock
 
@@ -313,12 +313,41 @@ def test_files_that_nothing_names_are_swept(log: EmbeddedLog) -> None:
     log.create("orders", SCHEMA)
     fill(log, 1)
     log.append("orders", [{"id": 2}])
-    stray = log.files("orders")[0].with_name("00000000000000000007-left-behind.parquet")
+    stray = log.files("orders")[0].with_name("00000000000000000000-left-behind.parquet")
     stray.write_bytes(b"half of a file")
     assert log.upkeep().swept_files == 1
     assert not stray.exists()
     assert log.upkeep().swept_files == 0
     assert offsets(log) == [0, 1]
+
+
+def test_files_that_the_catalog_may_have_forgotten_are_left_alone(log: EmbeddedLog) -> None:
+    log.create("orders", SCHEMA)
+    log.create("dropped", SCHEMA)
+    fill(log, 1)
+    newer = log.files("orders")[0].with_name("00000000000000000007-of-a-newer-catalog.parquet")
+    unheard_of = log.directory / "topics" / "unheard-of" / "0" / "00000000000000000000-1.parquet"
+    of_dropped = log.directory / "topics" / "dropped" / "0" / "00000000000000000000-1.parquet"
+    log.drop("dropped")
+    for file in (newer, unheard_of, of_dropped):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"records")
+    assert log.upkeep().swept_files == 1
+    assert [file.exists() for file in (newer, unheard_of, of_dropped)] == [True, True, False]
+
+
+def test_a_catalog_that_is_lost_is_damage_and_nothing_is_swept(log: EmbeddedLog) -> None:
+    log.create("orders", SCHEMA)
+    fill(log, 1)
+    [file] = log.files("orders")
+    log.close()
+    for catalog in log.directory.glob("catalog.db*"):
+        catalog.unlink()
+    for _ in range(2):
+        with pytest.raises(CatalogUnusable) as caught:
+            hw.open(log.directory)
+        assert caught.value.damaged
+    assert file.exists()
 
 
 def test_a_dropped_topic_leaves_no_files(log: EmbeddedLog) -> None:
