@@ -162,6 +162,18 @@ def test_ctrl_c_while_appending_tells_how_far_it_got(log: EmbeddedLog) -> None:
     ]
 
 
+def test_ctrl_c_at_a_question_is_no_answer(log: EmbeddedLog) -> None:
+    with running("drop", log.directory, "orders") as program:
+        assert program.stderr is not None
+        asked = b""
+        while not asked.endswith(b"[y/N]:"):
+            asked += program.stderr.read(1)
+        program.send_signal(signal.SIGINT)
+        rest = program.stderr.read()
+        assert (program.wait(SECONDS_MAX), rest.strip()) == (130, b"")
+    assert [topic.name for topic in log.topics()] == ["orders"]
+
+
 def test_an_append_that_was_killed_goes_on_without_loss_or_duplicate(log: EmbeddedLog, tmp_path: Path) -> None:
     with running("append", log.directory, "orders", "--resume", "load") as program:
         assert program.stdin is not None

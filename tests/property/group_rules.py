@@ -99,14 +99,33 @@ class GroupRules(LogUnderTest):
         consumer.close()
         self.model.groups[group].release({name})
 
-    @precondition(lambda self: self.model.groups)
-    @rule(pick=PICKS, stall=st.booleans())
-    def leases_end(self, pick: int, stall: bool) -> None:
-        """Those of members that died, and of one that is only silent, if there is another to notice."""
+    @precondition(lambda self: self.dead)
+    @rule()
+    def leases_end(self) -> None:
+        """Those of members that died."""
+        self._end_leases(None)
+
+    @precondition(lambda self: self.noticed())
+    @rule(pick=PICKS, others=st.booleans(), again=st.booleans(), commit=st.booleans())
+    def oversleep(self, pick: int, others: bool, again: bool, commit: bool) -> None:
+        """A member is taken for dead, though it is not, and comes back before or after the others have taken over."""
+        key = choose(self.noticed(), pick)
+        self._poll(*key)
+        self._end_leases(key)
+        for other in list(self.consumers) if others else []:
+            if other != key and other[0] == key[0]:
+                self._poll(*other)
+        if again:
+            self._poll(*key)
+        if commit:
+            self._commit(*key)
+
+    def noticed(self) -> list[tuple[str, str]]:
+        """The members whose absence another one would notice."""
+        return [key for key in self.consumers if len([other for other in self.consumers if other[0] == key[0]]) > 1]
+
+    def _end_leases(self, silent: tuple[str, str] | None) -> None:
         keys = list(self.consumers)
-        noticed = [key for key in keys if len([other for other in keys if other[0] == key[0]]) > 1]
-        busy = [key for key in noticed if self.consumers[key][1].uncommitted()] or noticed
-        silent = choose(busy, pick) if stall and busy else None
         for _ in range(2):
             self.clock.advance(LEASE * 0.6)
             self.clock.set_back(LEASE * 0.6)

@@ -19,7 +19,7 @@ class UpkeepRules(LogUnderTest):
     """What is removed when. Where segments begin and end is asked of the log; what follows from it is not."""
 
     @precondition(lambda self: self.has_news("time"))
-    @rule(hours=st.sampled_from([0, 1, 20, 30]), back=st.integers(0, 3))
+    @rule(hours=st.sampled_from([0, 1, 20, 24, 30]), back=st.integers(0, 3))
     def time_passes(self, hours: int, back: int) -> None:
         self.looked("time")
         self.clock.advance(timedelta(hours=hours))

@@ -21,13 +21,21 @@ from headwater.errors import HeadwaterError, InternalError
 class Family(TyperGroup):
     """Commands whose help shows a flag as it is given, without a type."""
 
+    def get_params(self, ctx: Any) -> Any:
+        return _without_types(super().get_params(ctx))
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command = super().get_command(ctx, cmd_name)
-        for group_or_command in (self, command):
-            for parameter in group_or_command.get_params(ctx) if group_or_command is not None else ():
-                if getattr(parameter, "is_flag", False):
-                    parameter.metavar = ""
+        if command is not None:
+            _without_types(command.get_params(ctx))
         return command
+
+
+def _without_types(parameters: Any) -> Any:
+    for each in parameters:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return parameters
 
 
 class Commands(Family):

@@ -88,6 +88,7 @@ def _unreadable(file: Path) -> UsageError:
         return UsageError(only, hint=f'Convert it first, with DuckDB for example: duckdb -c "{copy}"')
     if endings and endings[-1] in _UNPACKERS:
         unpack = f"{_UNPACKERS[endings[-1]]} {file} | headwater log append DIR TOPIC"
+        unpack += " --format parquet" if ".parquet" in endings else ""
         return UsageError(only, hint=f"Unpack it on the way: {unpack}")
     return UsageError(
         f"The ending of {file} does not tell what is in it.", hint="Add --format jsonl or --format parquet."

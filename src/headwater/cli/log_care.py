@@ -82,7 +82,7 @@ def retain(
     """
     limit = None if bytes_max is None or bytes_max == NONE else parse_size(bytes_max)
     with open_existing(directory) as log:
-        if limit is not None:
+        if limit:
             _ask_to_delete(log, limit, yes=yes)
         if bytes_max is not None:
             log.keep_at_most(limit)

@@ -78,7 +78,8 @@ class EmbeddedLog(Log):
         self._wake = Wake(self.directory / "wake")
         self._tails = Tails(self.directory, storage, durability)
         self._writer = Writer(self._catalog, self._tails, self._wake, clock)
-        self._intake = Intake(self._registry)
+        # The position moves on, so that many short-lived processes do not all begin with the same partition.
+        self._intake = Intake(self._registry, turn=self._catalog.position())
         self._dispatcher = Dispatcher(self._intake.prepare, self._writer.commit_all)
         sealer = Sealer(self.directory, self._catalog, self._registry, storage, durability)
         self._upkeep = Upkeep(self.directory, self._catalog, self._registry, storage, clock, sealer)

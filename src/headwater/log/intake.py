@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -17,7 +16,7 @@ from headwater.log.port import Rows
 from headwater.log.registry import Registry
 from headwater.log.sealed import PARTITION
 from headwater.log.segment import DELETED, HEADERS
-from headwater.log.topic import DEAD_LETTER_SCHEMA, PARTITIONS_MAX, Topic
+from headwater.log.topic import DEAD_LETTER_SCHEMA, Topic
 from headwater.model.hashing import hash_columns, partition_of
 from headwater.model.rows import parse_json_lines, to_arrow
 
@@ -26,12 +25,14 @@ SPREAD_ROWS_MIN = 1000
 
 
 class Intake:
-    """Turns rows into pieces. Raises `UnknownTopic`, `InvalidRecords`, `UsageError`; writes nothing."""
+    """Turns rows into pieces. Raises `UnknownTopic`, `InvalidRecords`, `UsageError`; writes nothing.
 
-    def __init__(self, registry: Registry) -> None:
+    `turn` says with which partition records without a key begin.
+    """
+
+    def __init__(self, registry: Registry, turn: int) -> None:
         self._registry = registry
-        # Not always from 0: many short-lived processes would all begin with the same partition.
-        self._turn = itertools.count(secrets.randbelow(PARTITIONS_MAX))
+        self._turn = itertools.count(turn)
 
     def prepare(
         self,

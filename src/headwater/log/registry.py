@@ -42,7 +42,6 @@ class Registry:
                 raise TopicExists(topic.name, same=existing.same_as(topic))
             _insert(tx, topic)
             _insert_dead_letter(tx, topic.settings)
-            tx.execute("DELETE FROM dropped WHERE name = ?", (topic.name,))
             _changed(tx)
         return self.topic(topic.name)
 

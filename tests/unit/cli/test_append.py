@@ -14,7 +14,7 @@ from headwater.cli import inputs, log_append
 from headwater.errors import DiskFull
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.writer import Writer
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Ran, Run
 
 
 def ids(log: EmbeddedLog, topic: str = "orders") -> list[object]:
@@ -63,7 +63,7 @@ def test_lines_that_do_not_fit_are_named_and_it_goes_on_behind_the_last_batch(
     assert (ran.code, ran.out) == (1, "")
     first, second, how_far, hint = ran.err.splitlines()
     assert first.startswith("error: Line 4 does not fit topic 'orders': field 'id': expected bigint")
-    assert second.startswith("error: Line 5 does not fit topic 'orders': the record: expected a JSON object")
+    assert second.startswith("error: Line 5 does not fit topic 'orders': expected a JSON object, got nonsense (")
     assert how_far == "Appended 2 records, up to position 1; nothing after them."
     assert hint == "hint: Go on with --skip-records 2."
     assert ids(log) == [1, 2]
@@ -126,6 +126,80 @@ def test_resume_goes_on_where_it_ended_and_appends_nothing_twice(
     assert ids(log) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_resume_refuses_another_input(
+    headwater: Run, directory: Path, log: EmbeddedLog, tmp_path: Path, ending: str
+) -> None:
+    file = tmp_path / f"a.{ending}"
+
+    def resume(*numbers: int, name: str = "load") -> Ran:
+        if ending == "jsonl":
+            lines(file, *[{"id": number} for number in numbers])
+        else:
+            pq.write_table(pa.table({"id": numbers}), file, row_group_size=2)
+        return headwater("log", "append", directory, "orders", file, "--resume", name)
+
+    assert resume(1, 2, 3).code == 0
+    shorter, other, longer = resume(1, 2), resume(1, 7, 3), resume(4, 5, 6, 7)
+    assert [shorter.code, other.code, longer.code] == [2, 2, 2]
+    assert "error: The input has 2 records, and 3 were read before under this --resume name." in shorter.err
+    for refused in (other, longer):
+        assert "error: The input does not begin with the 3 records that were read" in refused.err
+        assert "hint: Use another --resume name for another input.\nNothing was appended.\n" in refused.err
+        assert "goes on where" not in refused.err
+    assert ids(log) == [1, 2, 3]
+    assert resume(1, 2, 3, 4).err == "Appended 1 record to orders: position 2.\n"
+    assert resume(5, name="next").code == 0
+    assert ids(log) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_resume_knows_the_input_whatever_the_batches_were(
+    headwater: Run, directory: Path, log: EmbeddedLog, tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / f"a.{ending}"
+    for end, size in ((5, 2), (205, 3), (300, 1000)):
+        monkeypatch.setattr(inputs, "BATCH_RECORDS_MAX", size)
+        if ending == "jsonl":
+            lines(file, *[{"id": number} for number in range(end)])
+        else:
+            pq.write_table(pa.table({"id": range(end)}), file)
+        assert headwater("log", "append", directory, "orders", file, "--resume", "load").code == 0
+    assert ids(log) == list(range(300))
+
+
+def test_resume_refuses_a_bookmark_of_something_else(
+    headwater: Run, directory: Path, log: EmbeddedLog, tmp_path: Path
+) -> None:
+    with log.commit() as commit:
+        commit.bookmark("append.orders.load", 1)
+    ran = headwater("log", "append", directory, "orders", lines(tmp_path / "a.jsonl", {"id": 1}), "--resume", "load")
+    assert ran.code == 2
+    assert "hint: Use another name." in ran.err
+    assert ids(log) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ('{"id": 1, "at": tru}', 'expected a JSON object, got {"id": 1, "at": tru} (character 17: Expecting value).'),
+        ("[1]", "expected a JSON object, got [1]."),
+        ("\x1b[31m", "expected a JSON object, got \\x1b[31m (character 1: Expecting value)."),
+        ("[" * 300, "expected a JSON object, got " + "[" * 77 + "... (character 301: Expecting value)."),
+        ('{"id": "x"}', "got 'x', a string."),
+        ('{"id": true}', "got true, a boolean."),
+        ('{"id": 1, "b": []}', "got an unknown field with [], an array."),
+    ],
+)
+def test_a_line_that_does_not_fit_is_shown_as_it_is_written(
+    headwater: Run, directory: Path, log: EmbeddedLog, tmp_path: Path, line: str, complaint: str
+) -> None:
+    ran = headwater("log", "append", directory, "orders", lines(tmp_path / "a.jsonl", {"id": 1}, line))
+    assert ran.code == 1
+    assert ran.err.startswith("error: Line 2 does not fit topic 'orders': ")
+    assert ran.err.splitlines()[0].endswith(complaint)
+
+
 def test_two_that_resume_the_same_do_not_append_twice(
     headwater: Run, directory: Path, log: EmbeddedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,7 +237,7 @@ def test_a_full_disk_tells_how_far_it_got(
     monkeypatch.setattr(Writer, "commit", full_at_the_second)
     ran = headwater("log", "append", directory, "orders", lines(tmp_path / "a.jsonl", *[{"id": n} for n in range(6)]))
     assert ran.code == 1
-    how_far, go_on, error, _ = ran.err.splitlines()
+    error, _, how_far, go_on = ran.err.splitlines()
     assert how_far == "Appended 2 records, up to position 1; nothing after them."
     assert go_on == "hint: Go on with --skip-records 2."
     assert error == "error: There is no room left on the disk that holds data."

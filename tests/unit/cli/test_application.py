@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from headwater.cli import arguments, log_topics
 from headwater.cli.application import app
-from headwater.errors import DiskFull, InternalError
+from headwater.cli.failures import explanation
+from headwater.errors import DiskFull, InternalError, UsageError
 from tests.unit.cli.conftest import Run
 
 
@@ -39,6 +40,13 @@ def test_every_command_has_help_with_an_example(headwater: Run, command: str) ->
     assert (ran.code, ran.err) == (0, "")
     assert "Example" in ran.out
     assert f"headwater log {command} ./data" in ran.out
+
+
+@pytest.mark.parametrize("arguments", [(), ("log",), *(("log", command) for command in commands())])
+def test_help_shows_no_type_for_a_flag(headwater: Run, arguments: tuple[str, ...]) -> None:
+    shown = headwater(*arguments, "--help").out
+    assert "--help" in shown
+    assert "bool" not in shown
 
 
 @pytest.mark.parametrize("arguments", [(), ("log",)])
@@ -88,6 +96,28 @@ def written(path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("command", ["init", "topics"])
+def test_a_file_is_no_log(headwater: Run, tmp_path: Path, command: str) -> None:
+    file = written(tmp_path / "afile")
+    ran = headwater("log", command, file)
+    assert ran.code == 2
+    assert ran.err == f"error: {file} is a file, not a directory.\nhint: A log is a directory: name that.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Give it key columns: key='id'.", "Give it key columns: --key id."),
+        ("Use cleanup='delete' for retention.", "Use --cleanup delete for retention."),
+        ("Use position 5 or start='earliest'.", "Use position 5 or --from earliest."),
+        ("segment_bytes_max must be more.", "--segment-bytes-max must be more."),
+        ("There is no log in a/bytes_max must be.", "There is no log in a/bytes_max must be."),
+    ],
+)
+def test_settings_are_named_as_options(text: str, shown: str) -> None:
+    assert explanation(UsageError(text, hint=text)) == (shown, shown)
+
+
 def test_a_catalog_that_is_none_is_damage(headwater: Run, tmp_path: Path) -> None:
     (tmp_path / "catalog.db").write_text("no database, but long enough to look like one" * 100)
     ran = headwater("log", "topics", tmp_path)
@@ -107,7 +137,7 @@ def test_what_failed_outside_is_not_the_users_fault(headwater: Run, monkeypatch:
     ran = headwater("log", "topics", "data")
     assert ran.code == 1
     assert ran.err.splitlines()[0] == "error: There is no room left on the disk that holds data/topics."
-    assert ran.err.splitlines()[1].startswith("hint: Nothing was appended")
+    assert ran.err.splitlines()[1].startswith("hint: Nothing is lost. Free some space")
 
 
 def test_an_error_of_the_operating_system_names_the_file(headwater: Run, monkeypatch: pytest.MonkeyPatch) -> None:

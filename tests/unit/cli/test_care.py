@@ -60,18 +60,47 @@ def test_compact_is_for_topics_that_want_it(headwater: Run, directory: Path, log
 def test_retain_says_what_it_did(headwater: Run, directory: Path, log: EmbeddedLog) -> None:
     log.append("orders", [{"id": number} for number in range(5)], partition=0)
     log.seal("orders")
-    capped = headwater("log", "retain", directory, "--bytes-max", "1B")
+    capped = headwater("log", "retain", directory, "--bytes-max", "1B", "--yes")
     assert capped.code == 0
     assert capped.err == (
-        "The log keeps at most 1 B now.\n"
+        "From now on the log keeps at most 1 B, until --bytes-max changes it or lifts it (none).\n"
         "Sealed 0 segments, deleted 1 segment with 5 records, removed 0 records by compaction, swept 0 files.\n"
     )
     log.append("orders", [{"id": 6}], partition=0)
     log.seal("orders")
     lifted = headwater("log", "retain", directory, "--bytes-max", "none", "--json")
-    assert lifted.err == "The log has no limit now.\n"
+    assert lifted.err == "The log has no limit from now on.\n"
+    assert lifted.objects()[0]["bytes_max"] is None
     assert lifted.objects()[0]["deleted_segments"] == 0
     assert len(list(log.read("orders"))) == 1
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n\n", 5), ("", 5), ("y\n", 0)])
+def test_retain_asks_before_a_new_limit_costs_records(
+    headwater: Run, directory: Path, log: EmbeddedLog, answer: str, left: int
+) -> None:
+    log.append("orders", [{"id": number} for number in range(5)], partition=0)
+    log.seal("orders")
+    ran = headwater("log", "retain", directory, "--bytes-max", "1B", answer=answer)
+    assert "the oldest, about 5 records, go now. Delete them for good?" in ran.err
+    assert ran.code == (1 if left else 0)
+    assert len(list(log.read("orders"))) == left
+    assert log.bytes_max == (None if left else 1)
+
+
+def test_retain_does_not_ask_if_nothing_goes_and_says_what_stays(
+    headwater: Run, directory: Path, log: EmbeddedLog
+) -> None:
+    log.create("customers", "id int", key="id", cleanup="compact")
+    log.append("customers", [{"id": 1}])
+    log.seal("customers")
+    log.append("orders", [{"id": 1}], partition=0)
+    ran = headwater("log", "retain", directory, "--bytes-max", "1B")
+    assert ran.code == 0
+    assert "segments that are being written are not deleted" in ran.err
+    assert len(list(log.read(["orders", "customers"]))) == 2
+    (report,) = headwater("log", "retain", directory, "--json").objects()
+    assert report["bytes"] > report["bytes_max"] == 1
 
 
 def test_check_of_a_log_that_is_well(headwater: Run, directory: Path, log: EmbeddedLog) -> None:

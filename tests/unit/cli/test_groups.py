@@ -105,6 +105,7 @@ def test_the_risk_of_losing_records_is_a_limit_of_your_own(
         (("nobody",), "There is no consumer group 'nobody'."),
         (("--alarm-risk", "much"), "'much' is not a part of the retention."),
         (("--alarm-risk", "0%"), "'0%' is not a part of the retention."),
+        (("--alarm-risk", "80"), "hint: Write 80% if you mean percent."),
         (("--alarm-age", "5"), "'5' is not a duration."),
     ],
 )

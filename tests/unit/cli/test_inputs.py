@@ -87,8 +87,11 @@ def test_parquet_is_read_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is not a Parquet file"):
-        list(parquet_batches(written(tmp_path / "a.parquet", b"nonsense")))
+    for content in (b"no", b"nonsense and more of it"):
+        with pytest.raises(UsageError, match="is not a Parquet file that can be read: ") as refused:
+            list(parquet_batches(written(tmp_path / "a.parquet", content)))
+        assert refused.value.message.endswith(".")
+        assert not refused.value.message.endswith("..")
 
 
 def test_the_ending_tells_the_format_unless_it_is_given() -> None:
@@ -98,6 +101,21 @@ def test_the_ending_tells_the_format_unless_it_is_given() -> None:
     assert format_of(STDIN, None) == "jsonl"
     with pytest.raises(UsageError, match="does not tell"):
         format_of(Path("a.txt"), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("a.csv", "COPY (FROM 'a.csv') TO 'a.parquet'"),
+        ("a.CSV.gz", "duckdb"),
+        ("a.jsonl.gz", "zcat a.jsonl.gz | headwater log append DIR TOPIC"),
+        ("a.parquet.zst", "zstdcat a.parquet.zst | headwater log append DIR TOPIC --format parquet"),
+    ],
+)
+def test_other_formats_are_refused_with_a_way_to_convert_them(name: str, way: str) -> None:
+    with pytest.raises(UsageError, match="takes JSON lines and Parquet") as refused:
+        format_of(Path(name), None)
+    assert way in refused.value.hint
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -31,6 +31,13 @@ def test_init_does_not_touch_a_directory_with_other_files(headwater: Run, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
+def test_init_where_nothing_can_be_made(headwater: Run) -> None:
+    ran = headwater("log", "init", "/proc/nowhere")
+    assert ran.code == 1
+    assert ran.err.startswith("error: The directory /proc/nowhere can not be created: ")
+    assert ran.err.endswith("hint: Name one where you may write.\n")
+
+
 def test_create_takes_every_setting(headwater: Run, directory: Path, log: EmbeddedLog) -> None:
     options = "--key a --key b --partitions 3 --event-time at --retention-age 7d --retention-bytes 1GiB"
     options += (
@@ -93,6 +100,13 @@ def test_topics_are_listed(headwater: Run, directory: Path, log: EmbeddedLog) ->
         ("customers", 0, 1),
         ("orders", 1200, 2),
     ]
+
+
+def test_topics_shows_the_limit_of_the_whole_log(headwater: Run, directory: Path, log: EmbeddedLog) -> None:
+    assert headwater("log", "topics", directory, "--json").objects()[0]["log_bytes_max"] is None
+    log.keep_at_most(10 << 30)
+    assert headwater("log", "topics", directory).err.startswith("The whole log keeps at most 10 GiB")
+    assert headwater("log", "topics", directory, "--json").objects()[0]["log_bytes_max"] == 10 << 30
 
 
 def test_a_log_without_topics_says_what_to_do(headwater: Run, directory: Path) -> None:
