@@ -50,7 +50,7 @@ def _too_much(tx: sqlite3.Connection, topics: Iterable[Topic], now: int) -> list
     doomed: dict[int, Segment] = {}
     kept: list[Segment] = []
     for topic in topics:
-        oldest_first = select(tx, "topic_id = ? ORDER BY last_at, id", (topic.id,))
+        oldest_first = select(tx, "topic_id = ? ORDER BY last_at, partition, base_offset", (topic.id,))
         settings = topic.settings
         excess = sum(s.bytes for s in oldest_first) - (settings.retention_bytes or 0)
         for segment in oldest_first:
@@ -68,7 +68,7 @@ def _too_much(tx: sqlite3.Connection, topics: Iterable[Topic], now: int) -> list
     if bytes_max is not None:
         total = tx.execute("SELECT coalesce(sum(bytes), 0) FROM segments").fetchone()[0]
         excess = total - sum(segment.bytes for segment in doomed.values()) - bytes_max
-        for segment in sorted(kept, key=lambda s: (s.last_at, s.id)):
+        for segment in sorted(kept, key=lambda s: (s.last_at, s.topic_id, s.partition, s.base_offset)):
             if excess > 0 and segment.state != "active":
                 doomed[segment.id] = segment
                 excess -= segment.bytes

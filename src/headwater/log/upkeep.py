@@ -120,7 +120,7 @@ class Upkeep:
     def _sweep(self) -> int:
         """Removes files that the catalog does not name: what a crash, a replacement or a drop left behind.
 
-        A file with offsets that the catalog has not reached, or of a topic that it never heard of, is left alone: if
+        A file that begins behind what the catalog has reached, or of a topic that it never heard of, is left alone: if
         somebody has brought back an older catalog, it is data.
         """
         present = self.files() - self._named()
@@ -156,4 +156,5 @@ def _is_left_over(tx: sqlite3.Connection, file: str) -> bool:
     if row is None:
         return tx.execute("SELECT 1 FROM dropped WHERE name = ?", (topic,)).fetchone() is not None
     base = name.partition("-")[0]
-    return not base.isdigit() or int(base) < row[0]
+    # A segment that was begun and never committed starts where the partition ends.
+    return not base.isdigit() or int(base) <= row[0]

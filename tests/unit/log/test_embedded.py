@@ -10,6 +10,7 @@ import pickle
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
@@ -224,6 +225,35 @@ log.close()
 def test_a_child_after_a_fork_has_to_open_the_log_again(directory: Path) -> None:
     done = subprocess.run([sys.executable, "-c", FORK, str(directory)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+FOLLOW = """
+import sys
+import headwater as hw
+
+with hw.open(sys.argv[1], upkeep=False) as log:
+    for record in log.read("orders", follow=True):
+        print(record.value["id"], flush=True)
+        if record.value["id"] == 9:
+            break
+"""
+
+
+def test_a_follower_in_another_process_is_woken(log: EmbeddedLog, directory: Path) -> None:
+    command = [sys.executable, "-c", FOLLOW, str(directory)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        for number in range(10):
+            log.append("orders", [{"id": number}])
+            assert child.stdout.readline() == f"{number}\n"
+        assert child.wait(20) == 0
+
+
+def test_waiting_costs_nothing(log: EmbeddedLog) -> None:
+    log.wait(log.position(), timedelta(0))
+    before = time.process_time()
+    log.wait(log.position(), timedelta(seconds=0.5))
+    assert time.process_time() - before < 0.1
 
 
 def test_a_write_lock_that_is_not_given_back_is_an_error_and_reading_goes_on(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -113,6 +115,47 @@ def test_reading_goes_on_while_segments_are_sealed_and_compacted(log: EmbeddedLo
     assert offsets(log) == [4, 5, 6]
 
 
+def test_compaction_runs_while_others_append_and_read(log: EmbeddedLog) -> None:
+    log.create("orders", SCHEMA, key="id", cleanup="compact", segment_bytes_max=2_000)
+    written = threading.Event()
+
+    def write() -> None:
+        for number in range(300):
+            log.append("orders", [{"id": number % 7, "amount": number}])
+        written.set()
+
+    def follow() -> list[int]:
+        found: list[int] = []
+        for record in log.read("orders", follow=True, patience=timedelta(seconds=20)):
+            found.append(record.offset)
+            if record.offset == 299:
+                break
+        return found
+
+    def look() -> None:
+        newest = -1
+        while not written.is_set():
+            amounts = log.table("orders")["amount"].to_pylist()
+            assert len(amounts) == min(7, max(amounts, default=-1) + 1)
+            assert max(amounts, default=-1) >= newest
+            newest = max(amounts, default=-1)
+
+    with ThreadPoolExecutor(3) as pool:
+        writing, following, looking = pool.submit(write), pool.submit(follow), pool.submit(look)
+        removed = 0
+        while not written.is_set():
+            removed += log.compact("orders")
+        writing.result()
+        looking.result()
+        seen = following.result()
+    assert seen == sorted(set(seen))
+    assert removed > 0
+    log.seal("orders")
+    log.compact("orders")
+    assert offsets(log) == list(range(293, 300))
+    assert list(log.check()) == []
+
+
 # Retention
 
 
@@ -154,6 +197,29 @@ def test_retention_by_bytes_deletes_the_oldest_segments(log: EmbeddedLog) -> Non
     assert log.upkeep().deleted_segments == 1
     assert log.upkeep().deleted_segments == 0
     assert offsets(log) == [7, 8, 9]
+
+
+def test_a_segment_that_was_rewritten_is_as_old_as_its_records(log: EmbeddedLog) -> None:
+    log.create("orders", SCHEMA, key="id", cleanup="compact", segment_bytes_max=1)
+    fill(log, 1, 1)
+    fill(log, 2)
+    assert log.compact("orders") == 1
+    sizes = [segment.bytes for segment in log.segments("orders")]
+    assert len(sizes) == 2
+    log.alter("orders", cleanup="delete", retention_bytes=sizes[1])
+    assert log.upkeep().deleted_segments == 1
+    assert offsets(log) == [2]
+
+
+def test_compaction_goes_on_over_what_it_has_rewritten(log: EmbeddedLog) -> None:
+    log.create("orders", SCHEMA, key="id", cleanup="compact", segment_bytes_max=1)
+    fill(log, 1, 1, 1)
+    fill(log, 1)
+    assert log.compact("orders") == 3
+    fill(log, 2)
+    fill(log, 1)
+    assert log.compact("orders") == 1
+    assert offsets(log) == [4, 5]
 
 
 def test_a_topic_with_a_cap_is_a_ring_buffer(log: EmbeddedLog) -> None:
