@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -16,8 +15,7 @@ import pytest
 
 import headwater as hw
 
-# Bounds for a busy machine: what is measured is some milliseconds, and a part of a percent; see docs/benchmarks.md.
-WAKE_SECONDS_MAX = 1.0
+# A bound for a busy machine: what is measured is a part of a percent.
 IDLE_CPU_MAX = 0.05
 IDLE_SECONDS = 2.0
 PLENTY = timedelta(seconds=30)
@@ -32,17 +30,23 @@ def tell(**facts):
 log = hw.open(sys.argv[1])
 """
 
+# Who follows does not look by himself here: if nobody wakes him up, he waits until the test's time is over.
+NO_LOOKING = """
+from headwater.log import wake
+wake.LOOK_EVERY_SECONDS = 600.0
+"""
+
 FOLLOW_READ = """
 tell(ready=True)
 for record in log.read("orders", follow=True):
-    tell(id=record.value["id"], at=time.monotonic())
+    tell(id=record.value["id"])
 """
 
 FOLLOW_CONSUMER = """
 with log.consumer("orders", group="billing") as consumer:
     tell(ready=True)
     for batch in consumer:
-        tell(id=batch.records["id"][0].as_py(), at=time.monotonic())
+        tell(id=batch.records["id"][0].as_py())
         consumer.commit()
 """
 
@@ -52,7 +56,7 @@ tell(ready=True)
 while True:
     now = log.wait(position, timedelta(seconds=60))
     if now != position:
-        tell(id=log.scan("orders").num_rows, at=time.monotonic())
+        tell(id=log.scan("orders").num_rows)
         position = now
 """
 
@@ -128,15 +132,12 @@ def log(tmp_path: Path) -> Iterator[hw.EmbeddedLog]:
 
 
 @pytest.mark.parametrize("script", [FOLLOW_READ, FOLLOW_CONSUMER, FOLLOW_WAIT], ids=["read", "consumer", "wait"])
-def test_a_follower_in_another_process_wakes_up_soon(log: hw.EmbeddedLog, script: str) -> None:
-    with child(script, log.directory) as follower:
+def test_a_follower_in_another_process_is_woken_up(log: hw.EmbeddedLog, script: str) -> None:
+    with child(NO_LOOKING + script, log.directory) as follower:
         assert follower.hear() == {"ready": True}
         for number in range(1, 6):
             log.append("orders", [{"id": number}])
-            committed_at = time.monotonic()
-            heard = follower.hear()
-            assert heard["id"] == number
-            assert heard["at"] - committed_at < WAKE_SECONDS_MAX
+            assert follower.hear()["id"] == number
 
 
 def test_waiting_costs_next_to_nothing(log: hw.EmbeddedLog) -> None:

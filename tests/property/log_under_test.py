@@ -87,7 +87,7 @@ class LogUnderTest(RuleBasedStateMachine):
         self.seen: dict[str, int] = {}
         self.consumers: dict[tuple[str, str], tuple[Consumer, MemberModel]] = {}
         self.dead: dict[str, set[str]] = {}
-        self.producers: list[Producer] = []
+        self.producers: dict[str, list[Producer]] = {}
         self.open()
 
     @initialize(

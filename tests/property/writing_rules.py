@@ -76,20 +76,24 @@ class WritingRules(LogUnderTest):
         else:
             assert commit.result == Conflict("right", expected, actual)
 
-    @rule(name=st.sampled_from(["import", "copy"]))
     def take_producer(self, name: str) -> None:
         model = self.model.producers.setdefault(name, ProducerModel())
         model.epoch += 1
         producer = self.log.producer(name=name)
         assert (producer.epoch, producer.next_sequence()) == (model.epoch, model.sequence + 1)
-        self.producers.append(producer)
+        self.producers.setdefault(name, []).append(producer)
 
-    @precondition(lambda self: self.producers and self.model.topics)
-    @rule(pick=PICKS, ahead=st.integers(-1, 2), data=st.data())
-    def send(self, pick: int, ahead: int, data: st.DataObject) -> None:
-        producer = choose(self.producers, pick)
-        assert producer.name is not None
-        model = self.model.producers[producer.name]
+    @precondition(lambda self: self.model.topics)
+    @rule(
+        name=st.sampled_from(["import", "copy"]), taken=st.sampled_from([False, False, True]), pick=PICKS,
+        ahead=st.sampled_from([1, 1, 1, 0, -1, 2]), data=st.data(),
+    )  # fmt: skip
+    def send(self, name: str, taken: bool, pick: int, ahead: int, data: st.DataObject) -> None:
+        """The next number, an earlier one or a later one, by the holder of a name or by one that was replaced."""
+        if taken or name not in self.producers:
+            self.take_producer(name)
+        producer = self.producers[name][-1] if pick % 3 else choose(self.producers[name], pick)
+        model = self.model.producers[name]
         number = max(1, model.sequence + ahead)
         fill, additions = self.draw_commit(data)
         commit = self.log.commit(producer=producer, sequence=number)

@@ -55,12 +55,22 @@ def judge(directory: Path, ledger: Ledger, *, final: bool) -> Verdict:
         _ring(log, ledger, verdict)
         log.upkeep()
         verdict.complain("check after upkeep", log.check())
+        verdict.complain("left behind", _left_behind(log))
         segments = [segment for topic in log.topics() for segment in log.segments(topic.name)]
-        present = {path.relative_to(directory).as_posix() for path in directory.glob("topics/*/*/*")}
-        verdict.complain("left behind", present - {segment.file for segment in segments})
         states = Counter[str](segment.state for segment in segments)
         verdict.segments = dict(states)
     return verdict
+
+
+def _left_behind(log: EmbeddedLog) -> Iterator[str]:
+    """Files that nobody needs, and that upkeep should have removed. One with offsets still to come may be data."""
+    segments = {topic.name: log.segments(topic.name) for topic in log.topics()}
+    named = {segment.file for each in segments.values() for segment in each}
+    for path in sorted(log.directory.glob("topics/*/*/*")):
+        file, (topic, partition) = path.relative_to(log.directory).as_posix(), path.parts[-3:-1]
+        ends = [segment.end_offset for segment in segments.get(topic, []) if segment.partition == int(partition)]
+        if file not in named and (topic not in segments or int(path.name.partition("-")[0]) < max(ends, default=0)):
+            yield file
 
 
 def _rows(log: EmbeddedLog, topic: str, *columns: str) -> Iterator[tuple[Any, ...]]:
