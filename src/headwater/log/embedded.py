@@ -8,13 +8,14 @@ import os
 import uuid
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Unpack
 
 import pyarrow as pa
 
-from headwater.errors import UsageError
+from headwater.errors import PositionGone, UsageError
 from headwater.log.arguments import is_whole, seconds_of
 from headwater.log.catalog import Catalog, Durability
 from headwater.log.check import Checker, Finding, Progress, silent
@@ -42,9 +43,13 @@ from headwater.log.topic import Topic, TopicSettings, define_topic
 from headwater.log.upkeep import Upkeep, UpkeepReport
 from headwater.log.wake import Wake
 from headwater.log.writer import Writer
+from headwater.model.evolution import conform
 from headwater.model.position import Position
 from headwater.model.record import Record
 from headwater.model.types import CommitNumber
+
+# A table that compaction has overtaken is read again, at a newer position, so often at most.
+TABLE_TRIES_MAX = 10
 
 _open_logs: weakref.WeakSet[EmbeddedLog] = weakref.WeakSet()
 
@@ -216,9 +221,8 @@ class EmbeddedLog(Log):
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
         parts = [batch.records for batch in self.batches(topic, start=start, end=end, columns=columns)]
-        if parts:
-            return pa.concat_tables(parts)
-        return self._reader(self.topic(topic), 0, columns).empty()
+        # The topic may have been altered meanwhile: later parts are in a newer schema then.
+        return _joined(parts, self._reader(self.topic(topic), 0, columns).empty())
 
     def table(self, topic: str, *, at: Position | None = None) -> pa.Table:
         found = self.topic(topic)
@@ -229,13 +233,21 @@ class EmbeddedLog(Log):
                 raise UsageError(f"A table is read at a Position, not at {at!r}.", hint="An append returns one.")
             check_reached(at, self._catalog.position())
             check_not_compacted(self._catalog, found, at.commit)
-        end = at if at is not None else self.position()
+            return self._table(found, at.commit)
+        for _ in range(TABLE_TRIES_MAX - 1):
+            with suppress(PositionGone):
+                return self._table(found, self._catalog.position())
+        return self._table(found, self._catalog.position())
+
+    def _table(self, topic: Topic, commit: int) -> pa.Table:
         tables = []
-        for partition in range(found.partitions):
+        for partition in range(topic.partitions):
             # A key's records lie in one partition, where the offset orders them.
-            with self._reader(found, partition, [*found.schema.names, "_offset", "_deleted"]) as reader:
-                tables.append(_newest(reader, found, end.commit))
-        return pa.concat_tables(tables)
+            with self._reader(topic, partition, [*topic.schema.names, "_offset", "_deleted"]) as reader:
+                tables.append(_newest(reader, topic, commit))
+        # A compaction that ran meanwhile may have removed a record for one that came after the commit.
+        check_not_compacted(self._catalog, topic, commit)
+        return _joined(tables, self._reader(self.topic(topic.name), 0, topic.schema.names).empty())
 
     def consumer(self, topics: str | Sequence[str], *, group: str, **options: Unpack[ConsumerOptions]) -> Consumer:
         self._check_open()
@@ -450,12 +462,17 @@ def _make_directory(directory: Path, storage: Storage) -> None:
         raise storage_error(error, directory) from error
 
 
+def _joined(parts: Sequence[pa.Table], empty: pa.Table) -> pa.Table:
+    """All parts as one table with the columns of the empty one, which is in the newest schema."""
+    return pa.concat_tables([empty, *(conform(part, empty.schema) for part in parts)])
+
+
 def _newest(reader: PartitionReader, topic: Topic, commit: int) -> pa.Table:
-    parts, offset = [reader.empty()], reader.first()
+    parts, offset = list[pa.Table](), reader.first()
     while (batch := reader.read(offset, until_commit=commit)) is not None:
         parts.append(batch.records)
         offset = batch.next_offset
-    records = pa.concat_tables(parts)
+    records = _joined(parts, reader.empty())
     newest = newest_rows(records, topic.key, "_offset")
     kept = records.take(pa.array(records["_offset"].to_numpy().searchsorted(newest)))
     return kept.filter(pa.compute.invert(kept["_deleted"])).select(topic.schema.names)

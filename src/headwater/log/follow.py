@@ -111,12 +111,19 @@ class Follower:
                 if limit > done:
                     yield limit
                     done = limit
+                    self._check_not_overtaken()
                 if not follow or self._finished(now):
                     return
                 if not self._wait(ticket, now, patience):
                     return
         finally:
             self.close()
+
+    def _check_not_overtaken(self) -> None:
+        """Raises `PositionGone` if compaction has removed records before the end since the reading began."""
+        if self._until_commit is not None:
+            for topic in self._topics:
+                check_not_compacted(self._catalog, topic, self._until_commit)
 
     def _wait(self, ticket: int, seen: int, patience: timedelta | None) -> bool:
         left = float("inf") if patience is None else seconds_of("patience", patience)

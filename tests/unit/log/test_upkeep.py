@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import headwater as hw
 from headwater.errors import CatalogUnusable, PositionGone, RecordsGone, UsageError
+from headwater.log import embedded
 from headwater.log.embedded import EmbeddedLog
+from headwater.log.reader import Batch, PartitionReader
+from headwater.log.topic import Topic
 from headwater.testing.clock import ManualClock
 
 SCHEMA = "id bigint, amount int"
@@ -154,6 +158,57 @@ def test_compaction_runs_while_others_append_and_read(log: EmbeddedLog) -> None:
     log.compact("orders")
     assert offsets(log) == list(range(293, 300))
     assert list(log.check()) == []
+
+
+def test_a_reading_at_a_position_that_compaction_overtakes_is_told(log: EmbeddedLog) -> None:
+    log.create("orders", SCHEMA, key="id", cleanup="compact")
+    fill(log, 1)
+    position = fill(log, 2)
+    reading = log.read("orders", end=position)
+    assert next(reading).key == 1
+    fill(log, 2)
+    assert log.compact("orders") == 1
+    with pytest.raises(PositionGone):
+        list(reading)
+
+
+def test_a_table_that_compaction_overtakes_is_whole(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.create("orders", SCHEMA, key="id", cleanup="compact")
+    position = fill(log, 1, 2)
+    read, overtaken = embedded._newest, [1, 1]
+
+    def read_late(reader: PartitionReader, topic: Topic, commit: int) -> pa.Table:
+        if overtaken:
+            fill(log, overtaken.pop())
+            assert log.compact("orders") == 1
+        return read(reader, topic, commit)
+
+    monkeypatch.setattr(embedded, "_newest", read_late)
+    with pytest.raises(PositionGone):
+        log.table("orders", at=position)
+    assert sorted(log.table("orders")["id"].to_pylist()) == [1, 2]
+    assert overtaken == []
+
+
+@pytest.mark.parametrize("reading", [EmbeddedLog.scan, EmbeddedLog.table])
+def test_what_is_read_over_an_alteration_is_one_table(
+    log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch, reading: Callable[[EmbeddedLog, str], pa.Table]
+) -> None:
+    log.create("orders", "id int, amount int", key="id", partitions=2)
+    log.append("orders", [{"id": number, "amount": number} for number in range(20)])
+    read, altered = PartitionReader.read, list[Topic]()
+
+    def read_late(reader: PartitionReader, offset: int, **limits: int | None) -> Batch | None:
+        batch = read(reader, offset, **limits)
+        if not altered:
+            altered.append(log.alter("orders", schema="note string, amount bigint, id bigint"))
+            log.append("orders", [{"id": number, "amount": 2**40} for number in range(20)])
+        return batch
+
+    monkeypatch.setattr(PartitionReader, "read", read_late)
+    found = reading(log, "orders")
+    assert sorted(found["id"].to_pylist()) == sorted(found["amount"].to_pylist()) == list(range(20))
+    assert found["amount"].type == pa.int64()
 
 
 # Retention
