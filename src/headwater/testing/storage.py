@@ -6,6 +6,7 @@ import errno
 import os
 import sqlite3
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,14 +30,15 @@ class PowerCut(BaseException):
     """The power is off: nothing that would catch an error can catch this."""
 
 
-class _Watched(Storage):
+class _Watched(Storage, ABC):
     """Every operation passes through `_run`, which a subclass fills in."""
 
     def __init__(self) -> None:
         self._paths: dict[int, Path] = {}
 
+    @abstractmethod
     def _run(self, operation: Operation, path: Path, act: Callable[[], Result]) -> Result:
-        raise NotImplementedError
+        """Lets the operation happen, or not, and tells the truth about it, or not."""
 
     def make_directory(self, path: Path) -> None:
         self._run("make_directory", path, partial(super().make_directory, path))
