@@ -15,7 +15,7 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
-from headwater.errors import PositionGone, UsageError
+from headwater.errors import PositionGone, RecordsGone, UsageError
 from headwater.log.arguments import is_whole, seconds_of
 from headwater.log.catalog import Catalog, Durability
 from headwater.log.check import Checker, Finding, Progress, silent
@@ -48,7 +48,7 @@ from headwater.model.position import Position
 from headwater.model.record import Record
 from headwater.model.types import CommitNumber
 
-# A table that compaction has overtaken is read again, at a newer position, so often at most.
+# A table that compaction or retention has overtaken is read again, at a newer position, so often at most.
 TABLE_TRIES_MAX = 10
 
 _open_logs: weakref.WeakSet[EmbeddedLog] = weakref.WeakSet()
@@ -235,7 +235,7 @@ class EmbeddedLog(Log):
             check_not_compacted(self._catalog, found, at.commit)
             return self._table(found, at.commit)
         for _ in range(TABLE_TRIES_MAX - 1):
-            with suppress(PositionGone):
+            with suppress(PositionGone, RecordsGone):
                 return self._table(found, self._catalog.position())
         return self._table(found, self._catalog.position())
 
