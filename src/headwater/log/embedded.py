@@ -441,7 +441,9 @@ def _check_directory(directory: Path, storage: Storage, *, create: bool) -> None
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file, not a directory.")
     locks = {"write.lock", "write.queue", "upkeep.lock", "upkeep.queue"}
-    ours = {"catalog.db-wal", "catalog.db-shm", "wake", "topics"} | locks
+    # The catalog itself is among them: another process may be making this log at the moment.
+    catalog = {"catalog.db", "catalog.db-journal", "catalog.db-wal", "catalog.db-shm"}
+    ours = catalog | {"wake", "topics"} | locks
     if directory.exists() and {path.name for path in directory.iterdir()} - ours:
         raise UsageError(
             f"{directory} has other files in it, and no log.",

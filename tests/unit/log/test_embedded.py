@@ -10,8 +10,10 @@ import pickle
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -360,3 +362,17 @@ def test_a_catalog_that_can_not_tell_is_an_error_of_its_own(failing: tuple[Embed
     assert ids(log) == [1, 2, 3]
     log.append("orders", [{"id": 4}], partition=0)
     assert ids(log) == [1, 2, 3, 4]
+
+
+def test_many_may_make_a_log_at_the_same_moment(tmp_path: Path) -> None:
+    for round_number in range(30):
+        start = threading.Barrier(6)
+
+        def make(number: int, directory: Path = tmp_path / str(round_number), start: threading.Barrier = start) -> int:
+            start.wait()
+            with hw.open(directory, upkeep=False) as log:
+                log.create(f"topic{number}", "n int")
+                return len(log.topics())
+
+        with ThreadPoolExecutor(6) as pool:
+            assert max(pool.map(make, range(6))) == 6
