@@ -13,7 +13,9 @@
     |  |- Conflicted         the position of a commit whose condition did not hold was asked for
     |  |- RecordsGone        the records asked for were deleted by retention
     |  |- PositionGone       retention or compaction removed what a read at this position would have to show
-    |  `- BufferFull         a producer is ahead of the disk, and its policy says so
+    |  |- BufferFull         a producer is ahead of the disk, and its policy says so
+    |  |- TooManyRows        a scalar subquery of a view has more than one row
+    |  `- Overflow           a sum of a view does not fit its type
     |- ExternalError
     |  |- Determinate        it did not happen: try again when the cause is gone
     |  |  |- DiskFull
@@ -29,7 +31,7 @@ Callers decide on the class and its fields, never on the text. `code` is stable 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -229,6 +231,39 @@ class BufferFull(UsageError):
             hint="Send less, raise buffer_records_max, or use the policy 'block'.",
         )
         self.records_max, self.policy = records_max, policy
+
+
+class UnsupportedQuery(UsageError):
+    """A view asks for something that can not be kept up to date."""
+
+    code = "unsupported_query"
+
+    def __init__(self, construct: str, detail: str = "", *, hint: str = "") -> None:
+        super().__init__(f"{construct} is not supported in a view{': ' + detail if detail else ''}.", hint=hint)
+        self.construct, self.detail = construct, detail
+
+
+class TooManyRows(UsageError):
+    code = "too_many_rows"
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(
+            f"More than one row returned by a subquery used as an expression: {rows} rows.",
+            hint="Let the subquery aggregate its rows, or add LIMIT 1 with an order.",
+        )
+        self.rows = rows
+
+
+class Overflow(UsageError):
+    code = "overflow"
+
+    def __init__(self, function: str, kind: str, group: Mapping[str, object]) -> None:
+        where = ", ".join(f"{name} = {value!r}" for name, value in group.items())
+        super().__init__(
+            f"{function} does not fit {kind}{f' in the group {where}' if where else ''}.",
+            hint="Cast the argument to a wider type, such as decimal(38, 0) or double.",
+        )
+        self.function, self.kind, self.group = function, kind, dict(group)
 
 
 class DiskFull(Determinate):

@@ -1,0 +1,86 @@
+"""The errors of the engine's storage, each a case of one in `headwater.errors`."""
+
+from __future__ import annotations
+
+from headwater.errors import Corrupt, Determinate, ExternalError, PositionGone, UsageError
+
+_REBUILD = "Delete the pipeline's state: nothing is lost, the next run rebuilds it from the log."
+
+
+class StateCorrupt(Corrupt):
+    """A run of state or of a view that can not be read back as it was written."""
+
+    code = "state_corrupt"
+
+    def __init__(self, file: str, arrangement: str, rows: int, reason: str) -> None:
+        ExternalError.__init__(
+            self, f"State file {file}, which holds {arrangement!r}, is damaged: {reason}.", hint=_REBUILD
+        )
+        self.file, self.arrangement = file, arrangement
+        self.segment, self.first, self.last, self.reason = file, 0, rows - 1, reason
+
+
+class StoreUnusable(ExternalError):
+    """The database of a pipeline's store can not be opened."""
+
+    code = "store_unusable"
+
+    def __init__(self, path: str, reason: str, *, damaged: bool) -> None:
+        super().__init__(
+            f"The pipeline's store {path} is damaged: {reason}." if damaged else f"{path} can not be used: {reason}.",
+            hint=_REBUILD if damaged else "Look at its owner and permissions.",
+        )
+        self.path, self.reason, self.damaged = path, reason, damaged
+
+
+class StoreBusy(Determinate):
+    """Another process has been writing to the store for too long."""
+
+    code = "store_busy"
+
+    def __init__(self, path: str, seconds: float) -> None:
+        super().__init__(
+            f"Another process has been writing to {path} for {seconds:g} s.",
+            hint="Look for a process that is stopped or stuck while it runs this pipeline.",
+        )
+        self.path, self.seconds = path, seconds
+
+
+class NotYet(Determinate):
+    """The views have not come as far as a read asked for. `position` is how far they are, None if nowhere yet."""
+
+    code = "not_yet"
+
+    def __init__(self, wanted: int | None, position: int | None, seconds: float) -> None:
+        reached = "nothing is published yet" if position is None else f"the views are at position {position}"
+        asked = "a first position" if wanted is None else f"position {wanted}"
+        super().__init__(
+            f"Views did not reach {asked} within {seconds:g} s: {reached}.",
+            hint="Look whether the pipeline runs, and ask again.",
+        )
+        self.wanted, self.position, self.seconds = wanted, position, seconds
+
+
+class UnknownView(UsageError):
+    code = "unknown_view"
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        shown = ", ".join(sorted(known)[:10]) or "none yet"
+        super().__init__(f"There is no view {name!r}.", hint=f"Views of this pipeline: {shown}.")
+        self.name = name
+
+
+class ViewPositionGone(PositionGone):
+    """A view's changes can not be followed from a position, because some of them are not kept any more."""
+
+    code = "view_position_gone"
+
+    def __init__(self, view: str, position: int, earliest: int) -> None:
+        UsageError.__init__(
+            self,
+            f"View {view!r} can not be followed from position {position}: "
+            f"its changes are kept from position {earliest} on.",
+            hint="Subscribe without a position: the content comes first, then every change.",
+        )
+        self.view, self.cause = view, "the kept history"
+        self.topic, self.position, self.earliest = view, position, earliest

@@ -1,0 +1,191 @@
+"""Reading views: the content of several at one position, from any process, without holding up the pipeline."""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.database import NAME, Database, is_prepared
+from headwater.engine.failures import NotYet, StateCorrupt, UnknownView
+from headwater.engine.merging import consolidated
+from headwater.engine.runs import Hashes, Run, lookup, rows_of
+from headwater.engine.store import RUNS, Generation, current_generation, read_runs
+from headwater.errors import InternalError
+from headwater.log.storage import Storage
+from headwater.log.wake import Wake
+from headwater.model.position import Position
+from headwater.views.zset import HASH, WEIGHT, consolidate
+
+WAIT = timedelta(seconds=30)
+"""How long a read waits for a position unless it says otherwise."""
+
+_Fetch = Callable[[Sequence[Run], pa.Schema], pa.Table]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The content of views at one position: data columns only, each row as often as it is there, in no order."""
+
+    position: Position
+    generation: int
+    tables: Mapping[str, pa.Table]
+
+
+def arrangement_of(view: str) -> str:
+    """The arrangement that holds a view's content."""
+    return f"view/{view}"
+
+
+def encode_schema(schema: pa.Schema) -> str:
+    """A view's data columns, as a generation's definition holds them: definition["views"][name]["schema"]."""
+    return base64.b64encode(schema.serialize()).decode()
+
+
+def decode_schema(text: str) -> pa.Schema:
+    """The opposite of `encode_schema`."""
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def stored_schema(generation: Generation, view: str) -> pa.Schema:
+    """The columns of a view's runs: its hash, its data columns, its weight. Raises `UnknownView`."""
+    views = generation.definition.get("views", {})
+    if view not in views:
+        raise UnknownView(view, list(views))
+    fields = [pa.field(HASH, pa.int64()), *decode_schema(views[view]["schema"]), pa.field(WEIGHT, pa.int64())]
+    return pa.schema(fields)
+
+
+def view_zset(directory: Path, runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
+    """A view's content as a consolidated Z-set, sorted in no way. Raises `StateCorrupt`."""
+    tables = [table.cast(schema) for run in runs if (table := rows_of(directory, run)).num_rows]
+    return consolidated(tables) if tables else schema.empty_table()
+
+
+class Reader:
+    """Reads what a pipeline has published in a directory. It may be opened before there is anything."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.runs_directory = Path(directory), Path(directory) / RUNS
+        self._database: Database | None = None
+        self._wake: Wake | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._wake is not None:
+            self._wake.close()
+        if self._database is not None:
+            self._database.close()
+
+    def position(self) -> Position | None:
+        """The position of all views, None if nothing is published yet."""
+        with self.transaction() as tx:
+            generation = None if tx is None else current_generation(tx)
+        return None if generation is None else generation.position
+
+    def read(self, views: Sequence[str], at_least: Position | None = None, timeout: timedelta = WAIT) -> Snapshot:
+        """The content of these views, all at one position, which is `at_least` or later.
+
+        Waits for that position, or for the first one if nothing is published yet. Raises `NotYet`, `UnknownView`.
+        """
+        return self._snapshot(views, self._all_rows, at_least, timeout)
+
+    def lookup(
+        self, view: str, hashes: Hashes, at_least: Position | None = None, timeout: timedelta = WAIT
+    ) -> Snapshot:
+        """As `read`, only the rows of one view that have one of these hashes; costs by the number of hashes."""
+        wanted = np.unique(hashes)
+
+        def fetch(runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
+            return consolidate(lookup(self.runs_directory, runs, wanted, schema))
+
+        return self._snapshot([view], fetch, at_least, timeout)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection | None]:
+        """One state of the store, None if there is no store yet."""
+        if self._database is None and is_prepared(self.directory / NAME):
+            self._database = Database(self.directory, Storage(), create=False)
+        if self._database is None:
+            yield None
+            return
+        with self._database.read() as tx:
+            yield tx
+
+    def ticket(self) -> int:
+        """Take one, look, then `wait` with it: no commit in between is missed."""
+        return self._watch().ticket()
+
+    def wait(self, ticket: int, seconds: float) -> None:
+        """Returns when something was published after the ticket was taken, perhaps earlier, or after so long."""
+        self._watch().wait(ticket, seconds)
+
+    def _watch(self) -> Wake:
+        if self._wake is None:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._wake = Wake(self.directory / "wake")
+        return self._wake
+
+    def _all_rows(self, runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
+        return view_zset(self.runs_directory, runs, schema)
+
+    def _snapshot(self, views: Sequence[str], fetch: _Fetch, at_least: Position | None, timeout: timedelta) -> Snapshot:
+        while True:
+            generation, runs = self._manifest(views, at_least, timeout)
+            try:
+                tables = {view: _rows(fetch(runs[view], stored_schema(generation, view)), view) for view in views}
+                return Snapshot(generation.position, generation.id, tables)
+            except StateCorrupt:
+                # A file may have been merged into another and collected since we looked; then there is a newer batch.
+                if not self._has_moved(generation):
+                    raise
+
+    def _has_moved(self, seen: Generation) -> bool:
+        with self.transaction() as tx:
+            now = None if tx is None else current_generation(tx)
+        return now is None or (now.id, now.batch) != (seen.id, seen.batch)
+
+    def _manifest(
+        self, views: Sequence[str], at_least: Position | None, timeout: timedelta
+    ) -> tuple[Generation, dict[str, list[Run]]]:
+        deadline = time.monotonic() + timeout.total_seconds()
+        while True:
+            ticket = self.ticket()
+            with self.transaction() as tx:
+                generation = None if tx is None else current_generation(tx)
+                if tx is not None and generation is not None and (at_least is None or at_least <= generation.position):
+                    for view in views:
+                        stored_schema(generation, view)
+                    return generation, {view: read_runs(tx, generation.id, [arrangement_of(view)]) for view in views}
+            left = deadline - time.monotonic()
+            if left <= 0:
+                wanted = None if at_least is None else at_least.commit
+                raise NotYet(
+                    wanted, None if generation is None else generation.position.commit, timeout.total_seconds()
+                )
+            self.wait(ticket, left)
+
+
+def _rows(content: pa.Table, view: str) -> pa.Table:
+    """The data columns, each row as often as its weight says."""
+    weights: Hashes = content[WEIGHT].to_numpy()
+    rows = content.drop_columns([HASH, WEIGHT])
+    if len(weights) and weights.min() < 0:
+        raise InternalError(f"View {view!r} holds a row less than no times.")
+    if bool(np.all(weights == 1)):
+        return rows
+    return rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))

@@ -1,0 +1,319 @@
+"""Runs: immutable pieces of a Z-set on disk, sorted by hash, written by tasks and looked up through a memory map.
+
+A file of runs is a sequence of sections, each one Arrow IPC stream behind a header with its length and checksum. A file
+never changes once it is written and its name is never used again, so whoever has opened a run may keep it.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import xxhash
+
+from headwater.engine.failures import StateCorrupt
+from headwater.errors import InternalError, UsageError
+from headwater.log.storage import Storage, storage_error
+from headwater.views.zset import HASH
+
+LOWEST = -(2**63)
+HIGHEST = 2**63 - 1
+"""The first and the last hash."""
+
+OPEN_RUNS_MAX = 4096
+"""Runs that a process keeps open at once. Each holds one memory map, of which Linux allows 65,530."""
+
+OWN_FILE_BYTES = 256 * 1024
+"""A section of this size gets a file of its own, so that a small one beside it does not keep it on the disk."""
+
+SUFFIX = ".runs"
+_MAGIC = b"HWRUN\0\0\1"
+_HEADER = struct.Struct("<8sQQ40x")
+# Arrow reads buffers in place if they are aligned to this.
+_ALIGNMENT = 64
+
+Hashes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Rows of one arrangement, sorted by hash: those in the section at byte `index` of `file` with low <= hash <= high.
+
+    `rows` counts exactly these; `bytes` is their share of the section.
+    """
+
+    arrangement: str
+    file: str
+    index: int
+    low: int
+    high: int
+    rows: int
+    bytes: int
+
+    def to_json(self) -> list[str | int]:
+        return [self.arrangement, self.file, self.index, self.low, self.high, self.rows, self.bytes]
+
+    @classmethod
+    def from_json(cls, value: Sequence[str | int]) -> Run:
+        arrangement, file, *numbers = value
+        index, low, high, rows, size = (int(number) for number in numbers)
+        return cls(str(arrangement), str(file), index, low, high, rows, size)
+
+    def with_part(self, low: int, high: int, rows: int) -> Run:
+        """The part of this run between two hashes, which has so many rows."""
+        return replace(self, low=low, high=high, rows=rows, bytes=self.bytes * rows // max(self.rows, 1))
+
+
+class RunWriter:
+    """Writes the runs of one task: small ones into one file, large ones into a file each, durable after `close`.
+
+    `low` and `high` is the hash range that the task owns: every row it adds lies in it.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        name: str,
+        low: int = LOWEST,
+        high: int = HIGHEST,
+        storage: Storage | None = None,
+    ) -> None:
+        self.low, self.high = low, high
+        self._directory, self._name = Path(directory), name
+        self._storage = storage or Storage()
+        self._shared: list[bytes | memoryview] = []
+        self._shared_file = self._new_file()
+        self._shared_bytes = 0
+        self._added: list[Run] = []
+        self._written = False
+        self._rows: dict[str, int] = {}
+        self._closed = False
+
+    def add(self, arrangement: str, table: pa.Table) -> Run | None:
+        """Adds a Z-set to an arrangement as one run, sorted by hash. None if there are no rows.
+
+        The run can be read only after `close`, which returns it, too.
+        """
+        run = self.write(arrangement, table, self.low, self.high)
+        if run is not None:
+            self._added.append(run)
+            self._rows[arrangement] = self._rows.get(arrangement, 0) + run.rows
+        return run
+
+    def write(self, arrangement: str, table: pa.Table, low: int, high: int) -> Run | None:
+        """As `add`, for rows that take the place of others: `close` makes them durable and does not return them."""
+        if self._closed:
+            raise UsageError("The writer is closed.", hint="Make another one.")
+        if table.num_rows == 0:
+            return None
+        ordered, first, last = _sorted(table)
+        if first < low or last > high:
+            raise InternalError(f"Rows of {arrangement!r} lie outside the hash range of the task that adds them.")
+        payload = _encode(ordered)
+        file, index = self._place(payload)
+        return Run(arrangement, file, index, low, high, ordered.num_rows, len(payload))
+
+    def rows(self, arrangement: str) -> int:
+        """How many rows were added to an arrangement so far."""
+        return self._rows.get(arrangement, 0)
+
+    def close(self) -> list[Run]:
+        """Makes everything durable and returns the runs that were added, in that order."""
+        if not self._closed:
+            self._closed = True
+            try:
+                if self._shared:
+                    self._write(self._shared_file, self._shared)
+                if self._written:
+                    self._storage.sync_directory(self._directory)
+            except OSError as error:
+                raise storage_error(error, self._directory) from error
+            self._shared = []
+        return list(self._added)
+
+    def _place(self, payload: memoryview) -> tuple[str, int]:
+        """Where a section goes."""
+        self._written = True
+        header = _HEADER.pack(_MAGIC, len(payload), xxhash.xxh3_64_intdigest(payload))
+        padding = bytes(-len(payload) % _ALIGNMENT)
+        if len(payload) >= OWN_FILE_BYTES:
+            file = self._new_file()
+            try:
+                self._write(file, [header, payload])
+            except OSError as error:
+                raise storage_error(error, self._directory) from error
+            return file, 0
+        index = self._shared_bytes
+        self._shared += [header, payload, padding]
+        self._shared_bytes += len(header) + len(payload) + len(padding)
+        return self._shared_file, index
+
+    def _write(self, file: str, parts: Sequence[bytes | memoryview]) -> None:
+        path = self._directory / file
+        fd = self._storage.open(path)
+        try:
+            # One buffer: the number of buffers that the system takes at once is limited.
+            content = [b"".join(parts)] if len(parts) > 2 else parts
+            self._storage.write(fd, path, 0, content)
+            self._storage.sync(fd, path)
+        finally:
+            self._storage.close(fd)
+
+    def _new_file(self) -> str:
+        return f"{self._name}-{uuid.uuid4().hex}{SUFFIX}"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """The whole section of a run, in memory only as far as it was touched."""
+
+    table: pa.Table
+    hashes: Hashes
+
+    def bounds(self, low: int, high: int) -> tuple[int, int]:
+        """The first row with low <= hash <= high, and the one behind the last."""
+        start = 0 if low == LOWEST else int(np.searchsorted(self.hashes, np.int64(low), "left"))
+        stop = len(self.hashes) if high == HIGHEST else int(np.searchsorted(self.hashes, np.int64(high), "right"))
+        return start, max(start, stop)
+
+
+def open_run(directory: Path, run: Run) -> OpenRun:
+    """Opens a run, or takes the one that this process has open. Raises `StateCorrupt`."""
+    key = (str(directory), run.file, run.index)
+    found = _open_runs.get(key)
+    if found is None:
+        found = _open_runs[key] = _open(directory, run)
+        while len(_open_runs) > OPEN_RUNS_MAX:
+            with suppress(KeyError):
+                _open_runs.popitem(last=False)
+        return found
+    # Another thread may have dropped it meanwhile; what we hold stays good.
+    with suppress(KeyError):
+        _open_runs.move_to_end(key)
+    return found
+
+
+def forget_open_runs() -> None:
+    """Lets go of every run that this process has open."""
+    _open_runs.clear()
+
+
+def lookup(directory: Path, runs: Sequence[Run], hashes: Hashes, schema: pa.Schema) -> pa.Table:
+    """All rows of these runs whose hash is among `hashes` (sorted, each once); not consolidated.
+
+    Costs by the number of hashes, not by the size of the runs. Raises `StateCorrupt`.
+    """
+    found = []
+    for run in runs:
+        wanted = hashes[np.searchsorted(hashes, run.low, "left") : np.searchsorted(hashes, run.high, "right")]
+        if not len(wanted):
+            continue
+        opened = open_run(directory, run)
+        start, stop = opened.bounds(run.low, run.high)
+        rows = matching(opened.hashes[start:stop], wanted)
+        if len(rows):
+            found.append(opened.table.take(pa.array(rows + start)))
+    return _concatenated(found, schema)
+
+
+def load(directory: Path, runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
+    """All rows of these runs, not consolidated. Raises `StateCorrupt`."""
+    return _concatenated([rows_of(directory, run) for run in runs], schema)
+
+
+def rows_of(directory: Path, run: Run) -> pa.Table:
+    """The rows of one run, sorted by hash, without copying them. Raises `StateCorrupt`."""
+    opened = open_run(directory, run)
+    start, stop = opened.bounds(run.low, run.high)
+    return opened.table.slice(start, stop - start)
+
+
+def hashes_of(table: pa.Table) -> Hashes:
+    """The column of hashes; a table in one piece is not copied."""
+    column = table[HASH]
+    if column.num_chunks == 1:
+        return np.asarray(column.chunk(0).to_numpy(zero_copy_only=True))
+    return np.asarray(column.to_numpy())
+
+
+def matching(hashes: Hashes, wanted: Hashes) -> Hashes:
+    """The numbers of the rows whose hash is wanted. Both are sorted, and what is wanted is there once."""
+    if len(hashes) <= len(wanted):
+        return np.flatnonzero(np.isin(hashes, wanted, kind="sort"))
+    first = np.searchsorted(hashes, wanted, "left")
+    count = np.searchsorted(hashes, wanted, "right") - first
+    hit = np.flatnonzero(count)
+    first, count = first[hit], count[hit]
+    ends = np.cumsum(count)
+    # Row numbers first, first + 1, ... for each hash, without a loop.
+    numbers = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - count, count)
+    rows: Hashes = numbers + np.repeat(first, count)
+    return rows
+
+
+_open_runs: OrderedDict[tuple[str, str, int], OpenRun] = OrderedDict()
+
+
+def _concatenated(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    if not tables:
+        return schema.empty_table()
+    return pa.concat_tables([table if table.schema == schema else table.cast(schema) for table in tables])
+
+
+def _sorted(table: pa.Table) -> tuple[pa.Table, int, int]:
+    """The table in the order of hashes, with the first and the last of them."""
+    hashes = hashes_of(table)
+    if not bool(np.all(hashes[:-1] <= hashes[1:])):
+        order = np.argsort(hashes, kind="stable")
+        table, hashes = table.take(pa.array(order)), hashes[order]
+    return table, int(hashes[0]), int(hashes[-1])
+
+
+def _encode(table: pa.Table) -> memoryview:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema.remove_metadata()) as stream:
+        stream.write_table(table.combine_chunks().replace_schema_metadata(None))
+    return memoryview(sink.getvalue())
+
+
+def _open(directory: Path, run: Run) -> OpenRun:
+    buffer = _section(Path(directory) / run.file, run)
+    try:
+        table = pa.ipc.open_stream(buffer).read_all()
+        return OpenRun(table, hashes_of(table))
+    except (pa.ArrowInvalid, KeyError, OSError) as error:
+        raise _damaged(run, str(error)) from error
+
+
+def _section(path: Path, run: Run) -> pa.Buffer:
+    try:
+        with pa.memory_map(str(path)) as file:
+            size = file.size()
+            if size < run.index + _HEADER.size:
+                raise _damaged(run, "it is too short")
+            magic, length, checksum = _HEADER.unpack(file.read_at(_HEADER.size, run.index))
+            if magic != _MAGIC or size < run.index + _HEADER.size + length:
+                # Touching a mapped page behind the end of a file kills the process, so lengths are checked first.
+                raise _damaged(run, "it is too short" if magic == _MAGIC else "its header does not match")
+            file.seek(run.index + _HEADER.size)
+            buffer = file.read_buffer(length)
+    except FileNotFoundError as error:
+        raise _damaged(run, "it is missing") from error
+    except (OSError, pa.ArrowInvalid) as error:
+        raise _damaged(run, str(error)) from error
+    if xxhash.xxh3_64_intdigest(memoryview(buffer)) != checksum:
+        raise _damaged(run, "the checksum does not match")
+    return buffer
+
+
+def _damaged(run: Run, reason: str) -> StateCorrupt:
+    return StateCorrupt(run.file, run.arrangement, run.rows, reason)

@@ -1,0 +1,434 @@
+"""The store of a pipeline: which runs hold its state and its views, and the one commit that moves all of them on.
+
+Runs are files that nothing names until a commit does. So a batch has happened completely when its commit has, and not
+at all before; what a failed task leaves is a file without a name, and `collect` removes it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal, Self, cast
+
+from headwater.engine.database import NAME, Database
+from headwater.engine.failures import StoreUnusable
+from headwater.engine.manifest import Manifest, Merge, Size, replacement, sizes
+from headwater.engine.runs import Run
+from headwater.errors import Fenced, InternalError, UsageError
+from headwater.log.clock import Clock
+from headwater.log.storage import Storage, storage_error
+from headwater.log.wake import Wake
+from headwater.model.position import Position
+from headwater.model.types import CommitNumber
+
+RUNS = "runs"
+"""The folder of run files inside a store's directory."""
+
+HISTORY_BATCHES_MAX = 1000
+HISTORY_AGE_MAX = timedelta(hours=1)
+"""Changes of views are kept for so many batches and so long, whichever ends first."""
+
+GRACE = timedelta(minutes=15)
+"""Files that nothing names are kept so long: a task that runs may be about to hand them in."""
+
+RETIRED_KEPT = timedelta(minutes=15)
+"""A generation that was replaced stays so long, for readers and subscribers that are not done with it."""
+
+Status = Literal["building", "current", "retired"]
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One definition of a pipeline with all its state. `batch` and `position` are those of its last commit."""
+
+    id: int
+    fingerprint: str
+    definition: Mapping[str, Any]
+    status: Status
+    batch: int
+    position: Position
+    promoted_position: Position | None
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One commit of a generation."""
+
+    batch: int
+    position: Position
+    published_at: int
+    stats: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """A record that a view refuses, and why."""
+
+    view: str
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a collection removed."""
+
+    files: int
+    bytes: int
+    changes: int
+    generations: int
+
+
+class Store:
+    """The store in a directory, which is made if it is missing. For the driver of a pipeline; readers use `Reader`."""
+
+    def __init__(self, directory: Path, *, storage: Storage | None = None, clock: Clock | None = None) -> None:
+        self.directory, self.runs_directory = Path(directory), Path(directory) / RUNS
+        self._storage, self._clock = storage or Storage(), clock or Clock()
+        try:
+            self.runs_directory.mkdir(parents=True, exist_ok=True)
+            self._storage.sync_directory(self.directory)
+        except OSError as error:
+            raise storage_error(error, self.directory) from error
+        self._database = Database(self.directory, self._storage)
+        self._wake = Wake(self.directory / "wake")
+        self._manifests: dict[int, tuple[int, Manifest]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._wake.close()
+        self._database.close()
+
+    def take_over(self) -> int:
+        """Begins a new epoch: no commit of an older one succeeds from now on."""
+        # Being a transaction, it also takes the place of a commit that a killed driver left half done in SQLite's log,
+        # which would otherwise come to light when the database is next opened by nobody else.
+        with self._database.write() as tx:
+            tx.execute("UPDATE pipeline SET epoch = epoch + 1")
+            epoch: int = tx.execute("SELECT epoch FROM pipeline").fetchone()[0]
+        return epoch
+
+    def open_generation(self, fingerprint: str, definition: Mapping[str, Any]) -> Generation:
+        """The generation with this fingerprint, or a new one that is building until a commit promotes it.
+
+        Others that are still building are given up.
+        """
+        now = self._clock.now()
+        with self._database.write() as tx:
+            row = tx.execute(
+                "SELECT id FROM generations WHERE fingerprint = ? AND status != 'retired' ORDER BY id DESC",
+                (fingerprint,),
+            ).fetchone()
+            if row is None:
+                row = tx.execute(
+                    "INSERT INTO generations (fingerprint, definition, status, batch, position, created_at)"
+                    " VALUES (?, ?, 'building', 0, 0, ?) RETURNING id",
+                    (fingerprint, json.dumps(definition), now),
+                ).fetchone()
+            tx.execute(
+                "UPDATE generations SET status = 'retired', retired_at = ? WHERE status = 'building' AND id != ?",
+                (now, row[0]),
+            )
+            return _generation(tx, row[0])
+
+    def commit(
+        self,
+        generation: int,
+        epoch: int,
+        batch: int,
+        position: Position,
+        added: Sequence[Run],
+        merges: Sequence[Merge] = (),
+        changes: Mapping[str, Sequence[Run]] | None = None,
+        stats: Mapping[str, Any] | None = None,
+        *,
+        promote: bool = False,
+        excluded: Sequence[Excluded] = (),
+    ) -> None:
+        """Makes a batch true: all of it, or nothing if this raises (but for `Indeterminate`: look at the last batch).
+
+        `added` are the new runs of all arrangements, `changes` those of them that are a view's change. With `promote`
+        the generation becomes the current one, and the one that was is retired. Raises `Fenced` when another process
+        has taken over, and `InternalError` if the batch is not the one after the last.
+        """
+        changes, merged = changes or {}, replacement(merges)
+        now = self._clock.now()
+        with self._database.write() as tx:
+            self._check_epoch(tx, epoch)
+            self._check_next(_generation(tx, generation), batch, position, changed=any(changes.values()))
+            self._check_files([*added, *merged.added, *(run for runs in changes.values() for run in runs)])
+            _remove_runs(tx, generation, merged.removed)
+            _add_runs(tx, generation, (*merged.added, *added))
+            _add_changes(tx, generation, batch, position, changes)
+            tx.executemany(
+                "INSERT OR IGNORE INTO excluded VALUES (?, ?, ?, ?, ?, ?)",
+                [(generation, row.view, row.topic, row.partition, row.offset, row.reason) for row in excluded],
+            )
+            tx.execute(
+                "INSERT INTO published VALUES (?, ?, ?, ?, ?)",
+                (generation, batch, position.commit, now, json.dumps(stats or {})),
+            )
+            tx.execute(
+                "UPDATE generations SET batch = ?, position = ? WHERE id = ?", (batch, position.commit, generation)
+            )
+            if promote:
+                _promote(tx, generation, position, now)
+        cached = self._manifests.get(generation)
+        if cached is not None and cached[0] == batch - 1:
+            cached[1].apply(added, merged)
+            self._manifests[generation] = (batch, cached[1])
+        self._wake.touch()
+
+    def runs(self, generation: int) -> dict[str, list[Run]]:
+        """The runs of every arrangement that has rows, as of the generation's last commit."""
+        with self._database.read() as tx:
+            batch = _generation(tx, generation).batch
+            cached = self._manifests.get(generation)
+            if cached is None or cached[0] != batch:
+                cached = self._manifests[generation] = (batch, Manifest(read_runs(tx, generation)))
+        return cached[1].runs()
+
+    def sizes(self, generation: int) -> dict[str, Size]:
+        """The size of every arrangement on disk."""
+        return sizes(self.runs(generation))
+
+    def current(self) -> Generation | None:
+        """The generation that readers see, if one was promoted."""
+        with self._database.read() as tx:
+            return current_generation(tx)
+
+    def generation(self, generation: int) -> Generation:
+        """One generation as it is now."""
+        with self._database.read() as tx:
+            return _generation(tx, generation)
+
+    def generations(self) -> list[Generation]:
+        """All generations that are kept, the oldest first."""
+        with self._database.read() as tx:
+            return [_to_generation(row) for row in tx.execute(f"{_GENERATION} ORDER BY id")]
+
+    def published(self, generation: int) -> list[Published]:
+        """The commits of a generation that are kept, the oldest first."""
+        with self._database.read() as tx:
+            rows = tx.execute(
+                "SELECT batch, position, published_at, stats FROM published WHERE generation = ? ORDER BY batch",
+                (generation,),
+            ).fetchall()
+        return [Published(batch, Position(commit), at, json.loads(stats)) for batch, commit, at, stats in rows]
+
+    def excluded(self, generation: int) -> list[Excluded]:
+        """The records that views of a generation refuse."""
+        with self._database.read() as tx:
+            rows = tx.execute(
+                "SELECT view, topic, partition, offset, reason FROM excluded WHERE generation = ?", (generation,)
+            ).fetchall()
+        return [Excluded(*row) for row in rows]
+
+    def collect(self) -> Collected:
+        """Removes what nobody needs: old changes, generations long retired, and files that nothing names."""
+        now = self._clock.now()
+        with self._database.write() as tx:
+            generations = _forget_generations(tx, now - RETIRED_KEPT // _MICROSECOND)
+            changes = _forget_changes(tx, now - HISTORY_AGE_MAX // _MICROSECOND)
+        # Files go in a second transaction: not before the rows that named them are gone for good, and while nobody can
+        # commit. It writes something for the same reason as `take_over`.
+        with self._database.write() as tx:
+            tx.execute("UPDATE pipeline SET collected_at = ?", (now,))
+            files, size = self._remove_unnamed(_named_files(tx), now - GRACE // _MICROSECOND)
+        return Collected(files, size, changes, generations)
+
+    def delete_state(self) -> None:
+        """Deletes everything and fences the driver that runs: the next run rebuilds all of it from the log."""
+        with self._database.write() as tx:
+            tx.execute("UPDATE pipeline SET epoch = epoch + 1")
+            for table in ("generations", "runs", "published", "changes", "forgotten", "excluded"):
+                tx.execute(f"DELETE FROM {table}")
+        self._manifests.clear()
+        with self._database.write() as tx:
+            tx.execute("UPDATE pipeline SET collected_at = ?", (self._clock.now(),))
+            self._remove_unnamed(_named_files(tx), None)
+        self._wake.touch()
+
+    def _check_epoch(self, tx: sqlite3.Connection, epoch: int) -> None:
+        current: int = tx.execute("SELECT epoch FROM pipeline").fetchone()[0]
+        if epoch != current:
+            raise Fenced("pipeline", self.directory.name, epoch, current)
+
+    def _check_next(self, last: Generation, batch: int, position: Position, *, changed: bool) -> None:
+        if last.status == "retired":
+            raise InternalError(f"Generation {last.id} is retired and takes no batch.")
+        if batch != last.batch + 1:
+            raise InternalError(f"Batch {batch} was to follow batch {last.batch} of generation {last.id}.")
+        if position < last.position:
+            raise InternalError(f"Batch {batch} would go back from position {last.position} to {position}.")
+        if changed and last.batch > 0 and position == last.position:
+            # Subscribers go on from a position: what they have seen must be all there is at it.
+            raise InternalError(f"Batch {batch} would change a view at position {position}, which was published.")
+
+    def _check_files(self, runs: Sequence[Run]) -> None:
+        # A task that took longer than the grace period may find its file collected.
+        for file in {run.file for run in runs}:
+            if not (self.runs_directory / file).exists():
+                raise InternalError(f"Run file {file} was to be committed, and is missing.")
+
+    def _remove_unnamed(self, named: set[str], before: int | None) -> tuple[int, int]:
+        count = size = 0
+        for path in self.runs_directory.iterdir():
+            if path.name in named:
+                continue
+            with suppress(FileNotFoundError):
+                status = path.stat()
+                if before is None or status.st_mtime_ns // 1000 < before:
+                    self._storage.discard(path)
+                    count, size = count + 1, size + status.st_size
+        return count, size
+
+
+def delete_state(directory: Path) -> None:
+    """Deletes the state of a pipeline also when its store is damaged."""
+    try:
+        with Store(directory) as store:
+            store.delete_state()
+    except StoreUnusable as error:
+        if not error.damaged:
+            raise
+        for suffix in ("", "-wal", "-shm"):
+            (Path(directory) / f"{NAME}{suffix}").unlink(missing_ok=True)
+        shutil.rmtree(Path(directory) / RUNS, ignore_errors=True)
+
+
+def current_generation(tx: sqlite3.Connection) -> Generation | None:
+    """The generation that readers see."""
+    row = tx.execute(f"{_GENERATION} WHERE status = 'current'").fetchone()
+    return None if row is None else _to_generation(row)
+
+
+def read_generation(tx: sqlite3.Connection, generation: int) -> Generation | None:
+    """One generation as it is now, None if it is not kept."""
+    row = tx.execute(f"{_GENERATION} WHERE id = ?", (generation,)).fetchone()
+    return None if row is None else _to_generation(row)
+
+
+def read_runs(tx: sqlite3.Connection, generation: int, arrangements: Sequence[str] | None = None) -> list[Run]:
+    """The runs of a generation: of all its arrangements or of some."""
+    query = "SELECT arrangement, file, section, low, high, rows, bytes FROM runs WHERE generation = ?"
+    if arrangements is None:
+        return [Run(*row) for row in tx.execute(query, (generation,))]
+    return [
+        Run(*row) for name in arrangements for row in tx.execute(f"{query} AND arrangement = ?", (generation, name))
+    ]
+
+
+_GENERATION = (
+    "SELECT id, fingerprint, definition, status, batch, position, promoted_position, created_at FROM generations"
+)
+
+
+def _to_generation(row: tuple[Any, ...]) -> Generation:
+    number, fingerprint, definition, status, batch, position, promoted, created_at = row
+    return Generation(
+        number,
+        fingerprint,
+        json.loads(definition),
+        cast(Status, status),
+        batch,
+        Position(CommitNumber(position)),
+        None if promoted is None else Position(CommitNumber(promoted)),
+        created_at,
+    )
+
+
+def _generation(tx: sqlite3.Connection, generation: int) -> Generation:
+    found = read_generation(tx, generation)
+    if found is None:
+        raise UsageError(f"There is no generation {generation}.", hint="It was deleted: open it anew.")
+    return found
+
+
+def _remove_runs(tx: sqlite3.Connection, generation: int, runs: Sequence[Run]) -> None:
+    for run in runs:
+        gone = tx.execute(
+            "DELETE FROM runs WHERE generation = ? AND arrangement = ? AND file = ? AND section = ?"
+            " AND low = ? AND high = ? AND rows = ?",
+            (generation, run.arrangement, run.file, run.index, run.low, run.high, run.rows),
+        ).rowcount
+        if gone != 1:
+            raise InternalError(f"A merge of {run.arrangement!r} took a run that is not there: {run.file}.")
+
+
+def _add_runs(tx: sqlite3.Connection, generation: int, runs: Sequence[Run]) -> None:
+    tx.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [(generation, *run.to_json()) for run in runs])
+
+
+def _add_changes(
+    tx: sqlite3.Connection, generation: int, batch: int, position: Position, changes: Mapping[str, Sequence[Run]]
+) -> None:
+    tx.executemany(
+        "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (generation, view, batch, number, position.commit, json.dumps(run.to_json()), run.file)
+            for view, runs in changes.items()
+            for number, run in enumerate(runs)
+        ],
+    )
+
+
+def _promote(tx: sqlite3.Connection, generation: int, position: Position, now: int) -> None:
+    former = current_generation(tx)
+    if former is not None and former.id == generation:
+        return
+    if former is not None and position < former.position:
+        raise InternalError(f"Generation {generation} was to be promoted at {position}, behind {former.position}.")
+    tx.execute("UPDATE generations SET status = 'retired', retired_at = ? WHERE status = 'current'", (now,))
+    tx.execute(
+        "UPDATE generations SET status = 'current', promoted_batch = batch, promoted_position = position WHERE id = ?",
+        (generation,),
+    )
+
+
+def _forget_generations(tx: sqlite3.Connection, before: int) -> int:
+    query = "SELECT id FROM generations WHERE status = 'retired' AND retired_at < ?"
+    gone = [number for (number,) in tx.execute(query, (before,))]
+    for number in gone:
+        for table in ("runs", "published", "changes", "forgotten", "excluded"):
+            tx.execute(f"DELETE FROM {table} WHERE generation = ?", (number,))
+        tx.execute("DELETE FROM generations WHERE id = ?", (number,))
+    return len(gone)
+
+
+def _forget_changes(tx: sqlite3.Connection, before: int) -> int:
+    """Forgets the batches that are too many or too old, and remembers up to where each view's changes are gone."""
+    count = 0
+    for number, last in tx.execute("SELECT id, batch FROM generations").fetchall():
+        (old,) = tx.execute(
+            "SELECT coalesce(max(batch), 0) FROM published WHERE generation = ? AND published_at < ?", (number, before)
+        ).fetchone()
+        # The last batch stays, whatever its age: it tells when the views were last published.
+        limit = min(max(old, last - HISTORY_BATCHES_MAX), last - 1)
+        tx.execute(
+            "INSERT OR REPLACE INTO forgotten SELECT generation, view, max(position) FROM changes"
+            " WHERE generation = ? AND batch <= ? GROUP BY view",
+            (number, limit),
+        )
+        count += tx.execute("DELETE FROM changes WHERE generation = ? AND batch <= ?", (number, limit)).rowcount
+        tx.execute("DELETE FROM published WHERE generation = ? AND batch <= ?", (number, limit))
+    return count
+
+
+def _named_files(tx: sqlite3.Connection) -> set[str]:
+    return {file for (file,) in tx.execute("SELECT file FROM runs UNION SELECT file FROM changes")}

@@ -1,0 +1,125 @@
+"""Which aggregate functions the aggregate kernel keeps, and how a function of Spark's is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from headwater.spark.catalyst import Catalyst, Expression, data_type, items, kind, option
+from headwater.views.aggregate import Function, FunctionKind
+
+_COMPARABLE = (
+    BinaryType, BooleanType, ByteType, DateType, DecimalType, DoubleType, FloatType, IntegerType, LongType, ShortType,
+    StringType, TimestampNTZType, TimestampType,
+)  # fmt: skip
+_SUMMED = (LongType, DecimalType, DoubleType)
+
+
+@dataclass(slots=True)
+class AggregatePlan:
+    """The functions that the kernel is asked for, and what Spark makes of their results.
+
+    `outputs` are the attributes of the kernel's columns, `finishing` the projection that makes `results` of them: an
+    average, for example, is finished by Spark from the kernel's sum and count.
+    """
+
+    arguments: list[Expression] = field(default_factory=list)
+    types: list[DataType] = field(default_factory=list)
+    outputs: list[Expression] = field(default_factory=list)
+    finishing: list[Expression] = field(default_factory=list)
+    results: list[Expression] = field(default_factory=list)
+    _functions: list[tuple[FunctionKind, int, int]] = field(default_factory=list)
+
+    def add(self, function: FunctionKind, arguments: Sequence[Expression], output: Expression, result: DataType) -> None:
+        first = len(self.arguments)
+        self.arguments += arguments
+        self._functions.append((function, first, len(self.arguments)))
+        self.outputs.append(output)
+        self.types.append(result)
+
+    def functions(self, names: Sequence[str]) -> tuple[Function, ...]:
+        """The kernel's functions, given what the arguments' columns are called."""
+        return tuple(
+            Function(function, tuple(names[first:last]), f"f{number}", to_arrow_type(self.types[number], timezone="UTC"))
+            for number, (function, first, last) in enumerate(self._functions)
+        )
+
+
+def plan_aggregates(catalyst: Catalyst, expressions: Sequence[Expression]) -> AggregatePlan | None:
+    """A plan for these aggregate expressions; None if one of them is for the general operator."""
+    plan = AggregatePlan()
+    for expression in expressions:
+        if not _add(catalyst, plan, expression):
+            return None
+        plan.results.append(expression.resultAttribute())
+    return plan
+
+
+def _add(catalyst: Catalyst, plan: AggregatePlan, expression: Expression) -> bool:
+    if kind(expression) != "AggregateExpression":
+        return False
+    function, distinct = expression.aggregateFunction(), bool(expression.isDistinct())
+    condition = option(expression.filter())
+    arguments = [_filtered(catalyst, argument, condition) for argument in items(function.children())]
+    name, result = kind(function), data_type(function)
+    output = expression.resultAttribute()
+    if name == "Count":
+        if not distinct:
+            # Literals need not be looked at: count(*) is count(1).
+            arguments = [] if condition is None and _all_literal(function) else arguments
+        plan.add("count_distinct" if distinct else "count", arguments, output, result)
+        return True
+    if name in ("Min", "Max") and isinstance(data_type(arguments[0]), _COMPARABLE):
+        plan.add("min" if name == "Min" else "max", arguments, output, result)
+        return True
+    if name == "Sum" and isinstance(result, _SUMMED) and _plain(str(function.evalContext().evalMode().toString())):
+        plan.add("sum_distinct" if distinct else "sum", [_widened(catalyst, arguments[0], result)], output, result)
+        return True
+    if name == "Average" and not distinct and _plain(str(function.evalMode().toString())):
+        total, count = items(function.aggBufferAttributes())
+        if not isinstance(data_type(total), _SUMMED):
+            return False
+        plan.add("sum", [_widened(catalyst, arguments[0], data_type(total))], total, data_type(total))
+        plan.add("count", arguments, count, data_type(count))
+        plan.finishing.append(catalyst.alias(function.evaluateExpression(), output))
+        return True
+    return False
+
+
+def _plain(mode: str) -> bool:
+    return mode != "TRY"
+
+
+def _all_literal(function: Expression) -> bool:
+    return all(kind(child) == "Literal" and child.value() is not None for child in items(function.children()))
+
+
+def _filtered(catalyst: Catalyst, argument: Expression, condition: Expression | None) -> Expression:
+    if condition is None:
+        return argument
+    return catalyst.only_if(condition, argument)
+
+
+def _widened(catalyst: Catalyst, argument: Expression, total: DataType) -> Expression:
+    """Doubles are summed as doubles, whatever they were; whole numbers and decimals are summed as they are."""
+    if isinstance(total, DoubleType) and not isinstance(data_type(argument), DoubleType):
+        return catalyst.as_double(argument)
+    return argument

@@ -1,0 +1,184 @@
+"""Catalyst through py4j: plans, expressions and columns as Python sees them.
+
+Expressions stay objects of Spark's: they are looked at, put into new nodes and run on other columns, never printed and
+parsed again, so what they mean is what Spark says they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from py4j.java_gateway import is_instance_of
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.classic.column import Column as ClassicColumn
+from pyspark.sql.types import DataType, StructField, StructType, _parse_datatype_json_string
+
+Node: TypeAlias = Any
+"""A logical plan of Spark's."""
+Expression: TypeAlias = Any
+"""An expression of Spark's; an attribute is one that names a column of a plan by its id."""
+
+Substitution: TypeAlias = Callable[[Expression], Expression]
+"""Puts values in the place of attributes."""
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+
+
+class Catalyst:
+    """One session's Catalyst."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+        self._jvm: Any = session._jvm  # noqa: SLF001
+        self._gateway: Any = session.sparkContext._gateway  # noqa: SLF001
+        self.none = self.module("scala.None")
+        self.nil = self.module("scala.collection.immutable.Nil")
+        self._utilities = self.module("org.apache.spark.sql.classic.ExpressionUtils")
+        self._datasets = self.module("org.apache.spark.sql.classic.Dataset")
+        self._aliases = self.module(f"{_CATALYST}.expressions.Alias")
+        self._substitution = self.module(f"{_CATALYST}.optimizer.CollapseProject")
+        self._normalization = self.module(f"{_CATALYST}.optimizer.NormalizeFloatingNumbers")
+        self.expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
+        self.plans = self._jvm.org.apache.spark.sql.catalyst.plans.logical
+
+    def module(self, name: str) -> Any:
+        """A Scala object by its name."""
+        loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        return self._jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)
+
+    def unapply(self, extractor: str, node: Node) -> list[Any] | None:
+        """What one of Spark's own extractors makes of a node; None if it does not match."""
+        found = self.module(f"{_CATALYST}.planning.{extractor}").unapply(node)
+        if not found.isDefined():
+            return None
+        values = found.get()
+        return [values.productElement(number) for number in range(values.productArity())]
+
+    def parse(self, sql: str) -> Node:
+        return self.session._jsparkSession.sessionState().sqlParser().parsePlan(sql)  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def analyze(self, sql: str) -> Node:
+        """The plan of a query, with all names and types resolved."""
+        return analyzed(self.session.sql(sql))
+
+    def optimize(self, plan: Node) -> Node:
+        return self.session._jsparkSession.sessionState().executePlan(plan, self._mode()).optimizedPlan()  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def frame(self, plan: Node) -> DataFrame:
+        """A DataFrame of a plan."""
+        return DataFrame(self._datasets.ofRows(self.session._jsparkSession, plan), self.session)  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def column(self, expression: Expression) -> Column:
+        return ClassicColumn(self._utilities.column(expression))
+
+    def expression(self, column: Column) -> Expression:
+        return self._utilities.expression(column._jc)  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def alias(self, expression: Expression, attribute: Expression) -> Expression:
+        """The expression as a column that is known by the id of an attribute."""
+        return self._aliases.apply(
+            expression, attribute.name(), attribute.exprId(), self.nil, self.none, self.nil
+        )
+
+    def substitution(self, values: Mapping[int, tuple[Expression, Expression]]) -> Substitution:
+        """A function that puts values in the place of attributes: `values` has for each id the attribute and its value."""
+        aliases = self.sequence(self.alias(value, attribute) for attribute, value in values.values())
+        mapping = self._substitution.getAliasMap(aliases)
+        return lambda expression: self._substitution.replaceAlias(expression, mapping)
+
+    def null(self, given: Any) -> Expression:
+        """A null of a type of Spark's."""
+        return self.module(f"{_CATALYST}.expressions.Literal").create(None, given)
+
+    def only_if(self, condition: Expression, value: Expression) -> Expression:
+        """The value where the condition holds, else null."""
+        return self.expressions.If(condition, value, self.null(value.dataType()))
+
+    def as_double(self, value: Expression) -> Expression:
+        double = self.module("org.apache.spark.sql.types.DoubleType")
+        mode = self.module(f"{_CATALYST}.expressions.EvalMode").ANSI()
+        return self.expressions.Cast(value, double, self.none, mode)
+
+    def normalized(self, expression: Expression) -> Expression:
+        """A key in which all NaN are one and -0.0 is 0.0, as Spark groups by it."""
+        return self._normalization.normalize(expression)
+
+    def sequence(self, items: Iterable[Any]) -> Any:
+        """A Scala sequence."""
+        listed = self._jvm.java.util.ArrayList()
+        for item in items:
+            listed.add(item)
+        return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(listed)
+
+    def array(self, items: Sequence[Any]) -> Any:
+        made = self._gateway.new_array(self._jvm.java.lang.Object, len(items))
+        for number, item in enumerate(items):
+            made[number] = item
+        return made
+
+    def some(self, value: Any) -> Any:
+        return self._jvm.scala.Some(value)
+
+    def is_expression(self, value: Any) -> bool:
+        return bool(is_instance_of(self._gateway, value, f"{_CATALYST}.expressions.Expression"))
+
+    def is_subquery(self, value: Any) -> bool:
+        return bool(is_instance_of(self._gateway, value, f"{_CATALYST}.expressions.SubqueryExpression"))
+
+    def _mode(self) -> Any:
+        return self.module("org.apache.spark.sql.execution.CommandExecutionMode").ALL()
+
+
+def analyzed(frame: DataFrame) -> Node:
+    return frame._jdf.queryExecution().analyzed()  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def kind(value: Any) -> str:
+    """The class of a node or an expression, without its package."""
+    return str(value.getClass().getSimpleName()).removesuffix("$")
+
+
+def items(sequence: Any) -> list[Any]:
+    """The items of a Scala sequence."""
+    return [sequence.apply(number) for number in range(sequence.size())]
+
+
+def children(value: Any) -> list[Any]:
+    return items(value.children())
+
+
+def option(value: Any) -> Any | None:
+    return value.get() if value.isDefined() else None
+
+
+def identity(attribute: Expression) -> int:
+    """The id by which an attribute is known."""
+    return int(attribute.exprId().id())
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and all below it; not into subqueries' plans."""
+    yield expression
+    for child in children(expression):
+        yield from walk(child)
+
+
+def data_type(value: Any) -> DataType:
+    """The type of an expression, with everything inside it nullable, so that equal types are equal."""
+    return nullable(_parse_datatype_json_string(value.dataType().json()))
+
+
+def nullable(given: DataType) -> DataType:
+    """The type with everything inside it nullable, and without metadata."""
+    if isinstance(given, StructType):
+        return StructType([StructField(field.name, nullable(field.dataType)) for field in given.fields])
+    changed: Any = type(given).__new__(type(given))
+    changed.__dict__.update(given.__dict__)
+    for part in ("elementType", "keyType", "valueType"):
+        if hasattr(given, part):
+            setattr(changed, part, nullable(getattr(given, part)))
+    for flag in ("containsNull", "valueContainsNull"):
+        if hasattr(given, flag):
+            setattr(changed, flag, True)
+    return changed  # type: ignore[no-any-return]

@@ -1,0 +1,135 @@
+"""The template of a pipeline: one DataFrame that every batch executes again.
+
+Stages of Python, one per level, alternate with projections by Spark. A projection computes every scalar expression of
+every edge at once: each in a branch of a CASE on the number of the edge, so that no row meets an expression that is not
+meant for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from headwater.spark.catalyst import Catalyst, analyzed, data_type, identity, items
+from headwater.spark.flow import Flow, Native, Operator
+from headwater.spark.projection import project
+from headwater.spark.slots import HASH, NOTE, NOTES, ROUTE, WEIGHT, Slots
+from headwater.spark.stage import FileStage, LevelStage, ReadStage, StageOperator, StagePort, StageSource
+
+
+class Template:
+    """Builds the DataFrame of a flow, for a number of tasks: with one, there is no exchange between stages."""
+
+    def __init__(self, catalyst: Catalyst, flow: Flow) -> None:
+        self._catalyst, self._flow = catalyst, flow
+        self._slots = Slots()
+        self._produced: dict[int, tuple[str, ...]] = {}
+        for source in flow.sources.values():
+            self._produced[source.number] = self._slots.place(source.types)
+        for operator in flow.operators.values():
+            native = operator.native
+            self._produced[native.rows if native else operator.number] = self._slots.place(operator.types)
+            if native:
+                self._produced[operator.number] = self._slots.place(native.types)
+        self._ports = {edge.number: self._slots.place([data_type(column) for column in edge.columns]) for edge in flow.edges}
+
+    def build(self, tasks: int) -> list[DataFrame]:
+        """The DataFrames of a batch, one job each, to be run one after the other; their rows are notes of stages.
+
+        A job ends with a level that has rows for nodes of Spark's own: its stage would run once for each reader, so it
+        puts its rows into files, and the next job reads them as often as it likes.
+        """
+        schema = self._slots.arrow
+        read = ReadStage(tuple(self._source(number) for number in self._flow.sources), schema)
+        rows = self._begin(read, tasks)
+        frames = []
+        for level in range(1, self._flow.levels + 1):
+            rows = self._projected(rows, level)
+            if tasks > 1:
+                rows = rows.repartitionById(tasks, _task_of(tasks))
+            operators = [operator for operator in self._flow.operators.values() if operator.level == level]
+            natives = [operator for operator in operators if operator.native is not None]
+            stage = LevelStage(
+                level, tuple(self._operator(operator) for operator in operators), schema, into_files=bool(natives)
+            )
+            rows = rows.mapInArrow(stage, self._slots.spark)
+            if natives:
+                frames.append(rows.select(NOTE))
+                rows = self._with_natives(natives, tasks)
+        return [*frames, rows.where(F.col(ROUTE) == NOTES).select(NOTE)]
+
+    def _begin(self, stage: ReadStage | FileStage, tasks: int) -> DataFrame:
+        return self._catalyst.session.range(0, tasks, 1, tasks).mapInArrow(stage, self._slots.spark)
+
+    def _source(self, number: int) -> StageSource:
+        source = self._flow.sources[number]
+        return StageSource(number, source.topic, source.constant, tuple(source.columns), self._produced[number])
+
+    def _operator(self, operator: Operator) -> StageOperator:
+        native = operator.native
+        route = native.rows if native else operator.number
+        edges = [edge for edge in self._flow.edges if edge.operator == operator.number]
+        ports = []
+        for name in operator.kernel.ports:
+            numbers = frozenset(edge.number for edge in edges if edge.port == name)
+            ports.append(StagePort(name, numbers, self._ports[min(numbers)]))
+        empty, empty_slots = (native.empty, self._produced[operator.number]) if native else (None, ())
+        return StageOperator(
+            operator.number,
+            operator.name,
+            operator.kernel,
+            tuple(ports),
+            self._produced[route],
+            route,
+            operator.view is not None,
+            empty,
+            empty_slots,
+        )
+
+    def _projected(self, rows: DataFrame, level: int) -> DataFrame:
+        """Rows of producers become rows of edges."""
+        edges = [edge for edge in self._flow.edges if self._flow.level(edge.branch.producer) == level - 1]
+        passing = any(
+            self._flow.level(edge.branch.producer) < level - 1 and self._flow.operators[edge.operator].level >= level
+            for edge in self._flow.edges
+        )
+        return project(self._catalyst, rows, edges, self._produced, self._ports, self._slots, passing=passing)
+
+    def _with_natives(self, operators: Sequence[Operator], tasks: int) -> DataFrame:
+        """The rows of a job before, those of touched groups sent through Spark's own nodes."""
+        schema = self._slots.arrow
+        natives = {operator.number: operator.native for operator in operators if operator.native}
+        routes = frozenset(native.rows for native in natives.values())
+        parts = [self._begin(FileStage(routes, schema, others=True), tasks)]
+        for number, native in natives.items():
+            mine = self._begin(FileStage(frozenset({native.rows}), schema), tasks)
+            parts.append(self._native(mine, number, native))
+        united = reduce(DataFrame.unionAll, parts)
+        return united if tasks > 1 else united.coalesce(1)
+
+    def _native(self, mine: DataFrame, number: int, native: Native) -> DataFrame:
+        catalyst = self._catalyst
+        columns = {str(attribute.name()): attribute for attribute in items(analyzed(mine).output())}
+        slots = zip(native.inputs, self._produced[native.rows], strict=False)
+        now = catalyst.substitution({identity(one): (one, columns[slot]) for one, slot in slots})
+        node = native.build(analyzed(mine), columns[WEIGHT], now)
+        *results, tag = items(node.output())
+        placed = dict(zip(self._produced[number], results, strict=True))
+        selected = [
+            F.lit(number).cast("int").alias(ROUTE),
+            F.lit(0).cast("long").alias(HASH),
+            catalyst.column(tag).alias(WEIGHT),
+            F.lit(None).cast("string").alias(NOTE),
+        ]
+        for slot, given in self._slots.types.items():
+            value = catalyst.column(placed[slot]) if slot in placed else F.lit(None)
+            selected.append(value.cast(given).alias(slot))
+        return catalyst.frame(node).select(*selected)
+
+
+def _task_of(tasks: int) -> Column:
+    """The task that owns a hash: hashes are cut into as many ranges as there are tasks."""
+    return F.shiftright((F.shiftright(F.col(HASH), 32) + F.lit(1 << 31)) * F.lit(tasks), 32).cast("int")

@@ -1,0 +1,66 @@
+"""What every kernel is: a pure function from (old state, changes in) to (changes of state, changes out).
+
+State is a set of named Z-sets, looked up by the hash of the key by which the operator is partitioned. A kernel is given
+the old rows of the keys that its changes touch, and answers with the Z-set to add to its state. So state is only ever
+added to, for every kernel, and what a batch writes follows from the size of its changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from headwater.views.zset import WEIGHT
+
+Tables = Mapping[str, pa.Table]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One Z-set of a kernel's state: its data columns, and its measures, which add up where the data is the same.
+
+    Its table has `_hash`, the data columns and the measures, `_w` last.
+    """
+
+    schema: pa.Schema
+    measures: tuple[str, ...] = (WEIGHT,)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one batch does to one operator: what to add to each part of its state, and what it tells its readers."""
+
+    state: Tables
+    out: pa.Table
+
+
+class Kernel(Protocol):
+    """The stateful part of an operator. Kernels are frozen and can be pickled.
+
+    `ports` has the data columns of each input, `parts` the Z-sets of the state, `output` the columns that come out.
+    """
+
+    @property
+    def ports(self) -> Mapping[str, pa.Schema]: ...
+
+    @property
+    def parts(self) -> Mapping[str, Part]: ...
+
+    @property
+    def output(self) -> pa.Schema: ...
+
+    def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
+        """What these changes do.
+
+        `old` has for each part the consolidated rows of all keys that the changes touch, and perhaps rows of other
+        keys; `changes` has a Z-set for each port, not consolidated. Both have `_hash` first and are there even if they
+        are empty. The tables of `Step.state` have `_hash`, too; `Step.out` has the columns of `output` and `_w`.
+        `first` is said once in the life of an operator, in its first step, which may have no changes.
+
+        Splitting changes over several steps gives the same sum of outputs and the same state as one step. State that
+        was added to is consolidated by the part's measures before it is handed in again.
+        """
+        ...

@@ -1,0 +1,33 @@
+"""The publish kernel: keeps the content of a view, and tells nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headwater.views.kernel import Part, Step, Tables
+from headwater.views.zset import consolidate, empty
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Changes of a view in; its state is its content, and needs no look at what was there before."""
+
+    schema: pa.Schema
+
+    @property
+    def ports(self) -> Mapping[str, pa.Schema]:
+        return {"rows": self.schema}
+
+    @property
+    def parts(self) -> Mapping[str, Part]:
+        return {"content": Part(self.schema)}
+
+    @property
+    def output(self) -> pa.Schema:
+        return pa.schema([])
+
+    def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
+        return Step({"content": consolidate(changes["rows"])}, empty(self.output))

@@ -1,0 +1,55 @@
+"""The rows kernel: keeps the rows of groups, and gives all rows of a group, old and new, when it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.views.identity import number_keys
+from headwater.views.kernel import Part, Step, Tables
+from headwater.views.zset import HASH, WEIGHT, add, changed, consolidate, weights_of, with_weights
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """For each group that changes: every row it had, with weight -1, and every row it has, with weight +1.
+
+    A row that a group holds three times comes out three times. The output is not consolidated: a row that stays comes
+    out twice, so that whoever reads it can compute a group's result before and after.
+    """
+
+    schema: pa.Schema
+    key: tuple[str, ...]
+
+    @property
+    def ports(self) -> Mapping[str, pa.Schema]:
+        return {"rows": self.schema}
+
+    @property
+    def parts(self) -> Mapping[str, Part]:
+        return {"rows": Part(self.schema)}
+
+    @property
+    def output(self) -> pa.Schema:
+        return self.schema
+
+    def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
+        columns = [HASH, *self.schema.names, WEIGHT]
+        delta = consolidate(changes["rows"].select(columns))
+        held = old["rows"].select(columns)
+        numbers, held_numbers = number_keys([delta, held], [self.key, self.key])
+        touched = int(numbers.max()) + 1 if len(numbers) else 0
+        before = held.filter(pa.array(held_numbers < touched))
+        after = changed(before, delta, "rows")
+        out = add(self._each(before, -1), self._each(after, 1))
+        return Step({"rows": delta}, out)
+
+    def _each(self, rows: pa.Table, sign: int) -> pa.Table:
+        weights = weights_of(rows)
+        repeated = rows.select(self.schema.names)
+        if (weights != 1).any():
+            repeated = repeated.take(pa.array(np.repeat(np.arange(rows.num_rows), weights)))
+        return with_weights(repeated, np.full(int(weights.sum()), sign, dtype=np.int64))

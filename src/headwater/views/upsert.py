@@ -1,0 +1,65 @@
+"""The upsert kernel: a topic read as a table; a newer record of a key retracts the older row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import InternalError
+from headwater.views.identity import Numbers, number_keys
+from headwater.views.kernel import Part, Step, Tables
+from headwater.views.zset import HASH, WEIGHT, add, consolidate, negate, weights_of, with_weights
+
+COMMIT, OFFSET, DELETED = "_commit", "_offset", "_deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """Records in, changes of the table out.
+
+    Of the records of a key the one with the greatest (`_commit`, `_offset`) is its row; if that is `_deleted`, the key
+    has none, whatever its other columns say. Weights of records do not count. Steps are given in the order of commits.
+    """
+
+    schema: pa.Schema
+    key: tuple[str, ...]
+
+    @property
+    def ports(self) -> Mapping[str, pa.Schema]:
+        order = [pa.field(COMMIT, pa.int64()), pa.field(OFFSET, pa.int64()), pa.field(DELETED, pa.bool_())]
+        return {"records": pa.schema([*self.schema, *order])}
+
+    @property
+    def parts(self) -> Mapping[str, Part]:
+        return {"rows": Part(self.schema)}
+
+    @property
+    def output(self) -> pa.Schema:
+        return self.schema
+
+    def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
+        records, rows = changes["records"], old["rows"]
+        if not (weights_of(rows) == 1).all():
+            raise InternalError("The upsert kernel holds a key more than once.")
+        numbers, row_numbers = number_keys([records, rows], [self.key, self.key])
+        touched = int(numbers.max()) + 1 if len(numbers) else 0
+        newest = records.take(pa.array(_last_of_each(records, numbers, touched)))
+        newest = newest.filter(pc.invert(newest[DELETED]))
+        columns = [HASH, *self.schema.names]
+        present = with_weights(newest.select(columns), np.ones(newest.num_rows, dtype=np.int64))
+        replaced = negate(rows.filter(pa.array(row_numbers < touched))).select([*columns, WEIGHT])
+        delta = consolidate(add(present, replaced))
+        return Step({"rows": delta}, delta.drop_columns([HASH]))
+
+
+def _last_of_each(records: pa.Table, numbers: Numbers, touched: int) -> Numbers:
+    """The place of each key's last record."""
+    order = np.lexsort((records[OFFSET].to_numpy(), records[COMMIT].to_numpy()))
+    last = np.zeros(touched, dtype=np.int64)
+    # Where a number occurs several times, numpy keeps what is assigned last.
+    last[numbers[order]] = order
+    return last

@@ -1,0 +1,126 @@
+"""Z-sets: collections of changes, each a row with a weight. +1: the row appeared; -1: it was retracted.
+
+A Z-set is an Arrow table whose last column `_w` has the weights. The same row may stand in it several times; what
+counts is the sum of its weights. Views, states and streams of changes are all Z-sets, and adding two is concatenation.
+A state may have more measures than the weight; they add up in the same way. Tables that a kernel is given begin with
+`_hash`, a number that is equal for equal keys, by which state is looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import InternalError
+from headwater.views.identity import HASH, identities, keys_of
+
+__all__ = [
+    "HASH",
+    "WEIGHT",
+    "add",
+    "changed",
+    "consolidate",
+    "empty",
+    "identities",
+    "keys_of",
+    "negate",
+    "nonnegative",
+    "weights_of",
+    "with_weights",
+]
+
+WEIGHT = "_w"
+_ROW = "_row"
+
+
+def consolidate(changes: pa.Table, measures: Sequence[str] = (WEIGHT,)) -> pa.Table:
+    """The same Z-set with every row once and none whose measures are all 0. The order of rows is not promised."""
+    if changes.num_rows == 0:
+        return changes
+    columns = [name for name in changes.column_names if name not in measures]
+    if not columns:
+        totals = pa.table({name: pa.array([pc.sum(changes[name]).as_py()], pa.int64()) for name in measures})
+        return totals.select(changes.column_names).filter(_some_measure(totals, measures))
+    same = identities(changes, columns)
+    keys = same.column_names
+    for name in measures:
+        same = same.append_column(name, changes[name])
+    same = same.append_column(_ROW, pa.array(np.arange(changes.num_rows)))
+    sums = [(name, "sum") for name in measures]
+    grouped = same.group_by(keys, use_threads=False).aggregate([*sums, (_ROW, "min")])
+    if grouped.num_rows == changes.num_rows:
+        return changes.filter(_some_measure(changes, measures))
+    totals = pa.table({name: grouped[f"{name}_sum"] for name in measures}).append_column(_ROW, grouped[f"{_ROW}_min"])
+    totals = totals.filter(_some_measure(totals, measures))
+    rows = changes.take(totals[_ROW])
+    for name in measures:
+        rows = rows.set_column(rows.column_names.index(name), changes.schema.field(name), totals[name])
+    return rows
+
+
+def add(*sets: pa.Table) -> pa.Table:
+    """The sum of Z-sets of the same columns, not consolidated."""
+    schema = sets[0].schema
+    if all(other.schema.equals(schema) for other in sets):
+        return pa.concat_tables(sets)
+    # What is read back from files may differ in the order of columns and in what it says about nulls.
+    schema = pa.schema([pa.field(field.name, field.type) for field in schema])
+    if any(set(other.column_names) != set(schema.names) for other in sets):
+        raise InternalError(f"Z-sets of different columns can not be added: {[each.column_names for each in sets]}.")
+    return pa.concat_tables([other.select(schema.names).cast(schema) for other in sets])
+
+
+def negate(changes: pa.Table) -> pa.Table:
+    """The Z-set that adds up to nothing with this one."""
+    return with_weights(changes, pc.negate(changes[WEIGHT]))
+
+
+def with_weights(changes: pa.Table, weights: pa.Array | pa.ChunkedArray | npt.NDArray[np.int64]) -> pa.Table:
+    """The same rows with other weights."""
+    column = pa.array(weights, pa.int64()) if isinstance(weights, np.ndarray) else weights
+    if WEIGHT in changes.column_names:
+        return changes.set_column(changes.column_names.index(WEIGHT), WEIGHT, column)
+    if not changes.column_names:
+        return pa.table({WEIGHT: column})
+    return changes.append_column(WEIGHT, column)
+
+
+def weights_of(changes: pa.Table) -> npt.NDArray[np.int64]:
+    """The weights as numbers."""
+    weights: npt.NDArray[np.int64] = changes[WEIGHT].to_numpy()
+    return weights
+
+
+def empty(schema: pa.Schema) -> pa.Table:
+    """The Z-set of these columns without any row."""
+    columns = [pa.field(field.name, field.type) for field in schema]
+    return pa.schema([*columns, pa.field(WEIGHT, pa.int64())]).empty_table()
+
+
+def nonnegative(rows: pa.Table, kernel: str) -> pa.Table:
+    """The same Z-set; a collection in which a row is less than absent is a bug."""
+    if rows.num_rows and pc.min(rows[WEIGHT]).as_py() < 0:
+        raise InternalError(f"The {kernel} kernel was told to retract a row that it does not hold.")
+    return rows
+
+
+def changed(held: pa.Table, delta: pa.Table, kernel: str, *, once: bool = False) -> pa.Table:
+    """What is held after a change, of consolidated tables; all its weights are above 0.
+
+    A row may stand in it several times, unless it has to be there `once`.
+    """
+    total = add(held, delta)
+    if not delta.num_rows or (not once and pc.min(delta[WEIGHT]).as_py() > 0):
+        return total
+    return nonnegative(consolidate(total), kernel)
+
+
+def _some_measure(table: pa.Table, measures: Sequence[str]) -> pa.ChunkedArray:
+    some = pc.not_equal(table[measures[0]], 0)
+    for name in measures[1:]:
+        some = pc.or_(some, pc.not_equal(table[name], 0))
+    return some

@@ -1,0 +1,104 @@
+"""An operator's driver in small: keeps a kernel's state as the engine would, and adds up what comes out."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.views.kernel import Kernel
+from headwater.views.zset import HASH, WEIGHT, add, consolidate
+from tests.property.views.values import Row, identity, normal
+
+Change = tuple[Row, int]
+Changes = Mapping[str, Sequence[Change]]
+
+
+class Driver:
+    """A kernel with its state. `hashes` bounds the hashes of keys: with few of them different keys collide."""
+
+    def __init__(self, kernel: Kernel, keys: Mapping[str, tuple[str, ...]], hashes: int = 2**31) -> None:
+        self.kernel, self.keys, self.hashes = kernel, keys, hashes
+        self.state = {name: self._empty(name) for name in kernel.parts}
+        self.content: Counter[Row] = Counter()
+        self.out: list[Change] = []
+        self.first = True
+
+    def step(self, changes: Changes) -> list[Change]:
+        """Gives the changes to the kernel and returns what came out."""
+        tables = {port: self._table(port, changes.get(port, ())) for port in self.kernel.ports}
+        touched = pc.unique(pa.chunked_array([chunk for table in tables.values() for chunk in table[HASH].chunks]))
+        old = {name: rows.filter(pc.is_in(rows[HASH], touched)) for name, rows in self.state.items()}
+        result = self.kernel.step(old, tables, first=self.first)
+        self.first = False
+        assert result.state.keys() == self.kernel.parts.keys()
+        for name, delta in result.state.items():
+            assert set(delta.column_names) == set(self.state[name].column_names)
+            assert delta.column_names[0] == HASH
+            self.state[name] = consolidate(add(self.state[name], delta), self.kernel.parts[name].measures)
+        assert result.out.column_names == [*self.kernel.output.names, WEIGHT]
+        assert [field.type for field in result.out.schema] == [*(f.type for f in self.kernel.output), pa.int64()]
+        self.out = changes_of(result.out)
+        for row, weight in self.out:
+            self.content[identity(row)] += weight
+        return self.out
+
+    def result(self) -> Counter[Row]:
+        """What all that came out adds up to."""
+        return Counter({row: weight for row, weight in self.content.items() if weight})
+
+    def held(self) -> Mapping[str, Counter[Row]]:
+        """The state, as something that can be compared."""
+        return {
+            name: Counter(identity(tuple(row.values())) for row in table.to_pylist())
+            for name, table in self.state.items()
+        }
+
+    def _empty(self, part: str) -> pa.Table:
+        definition = self.kernel.parts[part]
+        numbers = [pa.field(name, pa.int64()) for name in definition.measures]
+        assert definition.measures[-1] == WEIGHT
+        return pa.schema([pa.field(HASH, pa.int64()), *definition.schema, *numbers]).empty_table()
+
+    def _table(self, port: str, changes: Sequence[Change]) -> pa.Table:
+        """The changes as a table that is cut into pieces and does not begin where its memory does."""
+        schema = self.kernel.ports[port]
+        key = [schema.names.index(name) for name in self.keys[port]]
+        padded = [*changes[:1], *changes]
+        columns = {HASH: pa.array([self._hash(row, key) for row, _ in padded], pa.int64())}
+        for number, field in enumerate(schema):
+            columns[field.name] = pa.array([row[number] for row, _ in padded], field.type)
+        table = pa.table(columns | {WEIGHT: pa.array([weight for _, weight in padded], pa.int64())})
+        middle = len(padded) // 2
+        return pa.concat_tables([table.slice(1, middle), table.slice(1 + middle)])
+
+    def _hash(self, row: Row, key: Sequence[int]) -> int:
+        return zlib.crc32(repr([identity(normal(row[number])) for number in key]).encode()) % self.hashes
+
+
+def changes_of(table: pa.Table) -> list[Change]:
+    """The rows of a Z-set with their weights."""
+    columns: list[list[Any]] = [column.to_pylist() for column in table.columns]
+    return [(row[:-1], row[-1]) for row in zip(*columns, strict=True)]
+
+
+def content(changes: Sequence[Change]) -> Counter[Row]:
+    """What changes add up to; rows that are the same are one."""
+    total: Counter[Row] = Counter()
+    for row, weight in changes:
+        total[identity(row)] += weight
+    return Counter({row: weight for row, weight in total.items() if weight})
+
+
+def expanded(changes: Sequence[Change]) -> list[Row]:
+    """The rows that changes leave, each as often as it is there."""
+    total: Counter[Row] = Counter()
+    rows: dict[Row, Row] = {}
+    for row, weight in changes:
+        total[identity(row)] += weight
+        rows[identity(row)] = row
+    return [rows[same] for same, weight in total.items() for _ in range(weight)]

@@ -1,0 +1,126 @@
+"""The kernels that keep the rows of a key, upsert, rows and top-k, against recomputing after every step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cmp_to_key
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.views.rows import Rows
+from headwater.views.topk import Order, TopK
+from headwater.views.upsert import Upsert
+from tests.property.views.driver import Change, Driver, content, expanded
+from tests.property.views.sequences import HASHES, change_lists, check_cuts
+from tests.property.views.values import ORDERED, POOLS, Row, identity, normal, place, rows, strict_place
+
+
+def schema_of(kinds: Sequence[pa.DataType]) -> pa.Schema:
+    return pa.schema([(f"c{number}", kind) for number, kind in enumerate(kinds)])
+
+
+SCHEMAS = st.lists(st.sampled_from(list(POOLS)), min_size=1, max_size=3).map(schema_of)
+
+
+def groups_of(kernel: Rows | TopK, changes: Sequence[Change]) -> dict[Row, list[Row]]:
+    groups: dict[Row, list[Row]] = {}
+    for row in expanded(changes):
+        key = identity(normal(tuple(row[kernel.schema.names.index(name)] for name in kernel.key)))
+        groups.setdefault(key, []).append(row)
+    return groups
+
+
+@given(SCHEMAS, st.integers(0, 2), HASHES, st.data())
+def test_rows_gives_whole_groups(schema: pa.Schema, columns: int, hashes: int, data: st.DataObject) -> None:
+    kernel = Rows(schema, tuple(schema.names[:columns]))
+    driver = Driver(kernel, {"rows": kernel.key}, hashes)
+    steps = data.draw(change_lists([field.type for field in schema]))
+    done: list[Change] = []
+    for step in steps:
+        before = groups_of(kernel, done)
+        done += step
+        after = groups_of(kernel, done)
+        expected: Counter[tuple[Row, int]] = Counter()
+        for key in before.keys() | after.keys():
+            old, new = (Counter(map(identity, each.get(key, []))) for each in (before, after))
+            if old != new:
+                expected.update({(row, -1): weight for row, weight in old.items()})
+                expected.update({(row, 1): weight for row, weight in new.items()})
+        assert Counter((identity(row), weight) for row, weight in driver.step({"rows": step})) == expected
+    check_cuts(lambda: Driver(kernel, {"rows": kernel.key}, hashes), [{"rows": step} for step in steps], data)
+
+
+def ranked(kernel: TopK, members: list[Row]) -> list[Row]:
+    def compare(left: Row, right: Row) -> int:
+        for order in kernel.order:
+            column = kernel.schema.names.index(order.column)
+            one, other = left[column], right[column]
+            if (one is None) != (other is None):
+                return -1 if (one is None) == order.nulls_first else 1
+            if place(one) != place(other):
+                return -1 if (place(one) < place(other)) != order.descending else 1
+        one, other = strict_place(left), strict_place(right)
+        return int(one > other) - int(one < other)
+
+    return sorted(members, key=cmp_to_key(compare))[kernel.offset : kernel.offset + kernel.limit]
+
+
+@st.composite
+def topks(draw: st.DrawFn) -> TopK:
+    schema = schema_of(draw(st.lists(st.sampled_from(ORDERED), min_size=1, max_size=3)))
+    key = tuple(schema.names[: draw(st.integers(0, 1))])
+    orders = st.builds(Order, st.sampled_from(schema.names), st.booleans(), st.booleans())
+    chosen = draw(st.lists(orders, max_size=2, unique_by=lambda order: order.column))
+    return TopK(schema, key, tuple(chosen), draw(st.integers(0, 4)), draw(st.sampled_from([0, 0, 1, 3])))
+
+
+@given(topks(), HASHES, st.data())
+def test_the_top_is_what_sorting_everything_gives(kernel: TopK, hashes: int, data: st.DataObject) -> None:
+    driver = Driver(kernel, {"rows": kernel.key}, hashes)
+    steps = data.draw(change_lists([field.type for field in kernel.schema]))
+    done: list[Change] = []
+    for step in steps:
+        done += step
+        driver.step({"rows": step})
+        chosen = [row for members in groups_of(kernel, done).values() for row in ranked(kernel, members)]
+        assert driver.result() == Counter(map(identity, chosen))
+    check_cuts(lambda: Driver(kernel, {"rows": kernel.key}, hashes), [{"rows": step} for step in steps], data)
+
+
+@st.composite
+def record_lists(draw: st.DrawFn, kinds: Sequence[pa.DataType]) -> list[list[Change]]:
+    """Records of increasing commits, in any order within a step."""
+    steps: list[list[Change]] = []
+    commit = 0
+    for _ in range(draw(st.integers(1, 4))):
+        step: list[Change] = []
+        for row in draw(st.lists(rows(kinds), max_size=8)):
+            commit += draw(st.booleans())
+            # Offsets of different partitions say nothing about order: they may well be lower in a later commit.
+            offset = len(step) if step and step[-1][0][-3] == commit else draw(st.integers(0, 9))
+            step.append(((*row, commit, offset + 10 * len(step), draw(st.booleans())), 1))
+        commit += 1
+        steps.append(draw(st.permutations(step)))
+    return steps
+
+
+@given(SCHEMAS, st.integers(0, 2), HASHES, st.data())
+def test_the_last_record_of_a_key_is_its_row(schema: pa.Schema, columns: int, hashes: int, data: st.DataObject) -> None:
+    kernel = Upsert(schema, tuple(schema.names[:columns]))
+    driver = Driver(kernel, {"records": kernel.key}, hashes)
+    steps = data.draw(record_lists([field.type for field in schema]))
+    table: dict[Any, Row] = {}
+    for step in steps:
+        for (*row, _commit, _offset, deleted), _ in sorted(step, key=lambda change: change[0][-3:-1]):
+            key = identity(normal(tuple(row[: len(kernel.key)])))
+            table.pop(key, None)
+            if not deleted:
+                table[key] = tuple(row)
+        out = driver.step({"records": step})
+        assert driver.result() == Counter(map(identity, table.values()))
+        assert content(out) == Counter({identity(row): weight for row, weight in out})
+    check_cuts(lambda: Driver(kernel, {"records": kernel.key}, hashes), [{"records": step} for step in steps], data)

@@ -1,0 +1,99 @@
+"""Small Z-sets, stores and commits that the tests of the engine's storage are made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.engine.manifest import Merge
+from headwater.engine.merging import merge
+from headwater.engine.reading import arrangement_of, encode_schema
+from headwater.engine.runs import Run, RunWriter, load
+from headwater.engine.store import Store
+from headwater.log.storage import Storage
+from headwater.model.position import Position
+from headwater.model.types import CommitNumber
+from headwater.views.zset import WEIGHT
+
+COLUMNS = pa.schema([("key", pa.int64()), ("text", pa.string())])
+SCHEMA = pa.schema([("_hash", pa.int64()), *COLUMNS, (WEIGHT, pa.int64())])
+
+
+class Unsynced(Storage):
+    """Files that are left to the operating system, for tests that write thousands of them."""
+
+    def sync(self, fd: int, path: Path) -> None:
+        pass
+
+    def sync_directory(self, path: Path) -> None:
+        pass
+
+
+Content = Counter[tuple[int, int, str]]
+
+
+def zset(*rows: tuple[int, int, str, int]) -> pa.Table:
+    """A Z-set of (hash, key, text, weight)."""
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
+
+
+def at(commit: int) -> Position:
+    return Position(CommitNumber(commit))
+
+
+def content(table: pa.Table) -> Content:
+    """What a Z-set adds up to."""
+    total: Content = Counter()
+    for hashed, key, text, weight in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        total[hashed, key, text] += weight
+    return Counter({row: weight for row, weight in total.items() if weight})
+
+
+def stored(store: Store, generation: int, arrangement: str) -> Content:
+    """What an arrangement holds."""
+    return content(load(store.runs_directory, store.runs(generation).get(arrangement, []), SCHEMA))
+
+
+def write(store: Store, changes: Mapping[str, pa.Table]) -> list[Run]:
+    """Writes one run for each arrangement, in one file."""
+    writer = RunWriter(store.runs_directory, name="test")
+    for arrangement, table in changes.items():
+        writer.add(arrangement, table)
+    return writer.close()
+
+
+def definition(*views: str, columns: pa.Schema = COLUMNS) -> dict[str, Any]:
+    return {"views": {view: {"schema": encode_schema(columns)} for view in views}}
+
+
+class Driver:
+    """Publishes changes of views as a pipeline does, merging as it goes."""
+
+    def __init__(
+        self, directory: Path, fingerprint: str = "one", views: Iterable[str] = ("v",), **store_options: Any
+    ) -> None:
+        self.store = Store(directory, **store_options)
+        self.epoch = self.store.take_over()
+        self.generation = self.store.open_generation(fingerprint, definition(*views)).id
+        self.batch = self.store.generation(self.generation).batch
+
+    def publish(self, changes: Mapping[str, pa.Table], position: int | None = None, *, promote: bool = True) -> None:
+        """One batch: each table is the change of a view."""
+        runs = self.store.runs(self.generation)
+        writer = RunWriter(self.store.runs_directory, name=f"batch-{self.batch + 1}")
+        merges: list[Merge] = []
+        for view, table in changes.items():
+            writer.add(arrangement_of(view), table)
+            merges.append(merge(self.store.runs_directory, writer, runs.get(arrangement_of(view), [])))
+        added = writer.close()
+        by_view = {view: [run for run in added if run.arrangement == arrangement_of(view)] for view in changes}
+        self.batch += 1
+        reached = at(self.batch if position is None else position)
+        self.store.commit(self.generation, self.epoch, self.batch, reached, added, merges, by_view, promote=promote)
+
+    def close(self) -> None:
+        self.store.close()

@@ -1,0 +1,252 @@
+"""One commit moves everything on, or nothing; what nobody needs is collected."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from headwater.engine import store as store_module
+from headwater.engine.failures import StoreUnusable
+from headwater.engine.merging import merge
+from headwater.engine.runs import RunWriter, forget_open_runs
+from headwater.engine.store import GRACE, HISTORY_AGE_MAX, RETIRED_KEPT, Excluded, Store, delete_state
+from headwater.errors import DiskFull, Fenced, Indeterminate, InternalError, UsageError
+from headwater.log.storage import Storage
+from headwater.testing.clock import ManualClock
+from tests.unit.engine.samples import Driver, at, stored, write, zset
+
+ONE, TWO = zset((1, 1, "a", 1)), zset((2, 2, "b", 1))
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(datetime.now(UTC))
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
+    forget_open_runs()
+    with Store(tmp_path / "shop", clock=clock) as store:
+        yield store
+
+
+def files(store: Store) -> set[str]:
+    return {path.name for path in store.runs_directory.iterdir()}
+
+
+class TestCommit:
+    def test_everything_is_there_afterwards(self, store: Store) -> None:
+        generation, epoch = store.open_generation("one", {"a": 1}), store.take_over()
+        runs = write(store, {"x": ONE, "view/v": TWO})
+        refused = Excluded("v", "orders", 0, 7, "division by zero")
+        store.commit(generation.id, epoch, 1, at(5), runs, (), {"v": runs[1:]}, {"rows": 2}, excluded=[refused])
+        assert stored(store, generation.id, "x") == {(1, 1, "a"): 1}
+        now = store.generation(generation.id)
+        assert (now.batch, now.position, now.status, now.definition) == (1, at(5), "building", {"a": 1})
+        (published,) = store.published(generation.id)
+        assert (published.batch, published.position, published.stats) == (1, at(5), {"rows": 2})
+        assert store.excluded(generation.id) == [refused]
+        assert {name: size.rows for name, size in store.sizes(generation.id).items()} == {"x": 1, "view/v": 1}
+
+    def test_it_is_there_for_who_opens_the_store_later(self, store: Store) -> None:
+        generation, epoch = store.open_generation("one", {}), store.take_over()
+        store.commit(generation.id, epoch, 1, at(5), write(store, {"x": ONE}))
+        with Store(store.directory) as other:
+            assert other.open_generation("one", {}).id == generation.id
+            assert stored(other, generation.id, "x") == {(1, 1, "a"): 1}
+            store.commit(generation.id, epoch, 2, at(6), write(store, {"x": TWO}))
+            assert stored(other, generation.id, "x") == {(1, 1, "a"): 1, (2, 2, "b"): 1}
+
+    def test_an_older_epoch_is_fenced(self, store: Store) -> None:
+        generation, old = store.open_generation("one", {}), store.take_over()
+        with Store(store.directory) as other:
+            new = other.take_over()
+            with pytest.raises(Fenced) as caught:
+                store.commit(generation.id, old, 1, at(1), write(store, {"x": ONE}))
+            other.commit(generation.id, new, 1, at(1), [])
+        assert (caught.value.kind, caught.value.name) == ("pipeline", "shop")
+        assert store.runs(generation.id) == {}
+
+    @pytest.mark.parametrize("batch", [0, 1, 3])
+    def test_a_batch_follows_the_last(self, store: Store, batch: int) -> None:
+        generation, epoch = store.open_generation("one", {}), store.take_over()
+        store.commit(generation.id, epoch, 1, at(1), [])
+        with pytest.raises(InternalError):
+            store.commit(generation.id, epoch, batch, at(2), write(store, {"x": ONE}))
+        assert store.runs(generation.id) == {}
+
+    def test_positions_never_go_back(self, store: Store) -> None:
+        generation, epoch = store.open_generation("one", {}), store.take_over()
+        store.commit(generation.id, epoch, 1, at(5), [])
+        with pytest.raises(InternalError):
+            store.commit(generation.id, epoch, 2, at(4), [])
+
+    def test_a_view_does_not_change_at_a_position_that_was_published(self, store: Store) -> None:
+        generation, epoch = store.open_generation("one", {}), store.take_over()
+        store.commit(generation.id, epoch, 1, at(5), [])
+        runs = write(store, {"view/v": ONE})
+        with pytest.raises(InternalError):
+            store.commit(generation.id, epoch, 2, at(5), runs, (), {"v": runs})
+        store.commit(generation.id, epoch, 2, at(5), [], promote=True)
+
+    def test_a_file_that_is_missing_is_not_committed(self, store: Store) -> None:
+        generation, epoch = store.open_generation("one", {}), store.take_over()
+        (run,) = write(store, {"x": ONE})
+        (store.runs_directory / run.file).unlink()
+        with pytest.raises(InternalError, match=run.file):
+            store.commit(generation.id, epoch, 1, at(1), [run])
+
+    def test_a_merge_of_runs_that_are_gone_is_not_committed(self, store: Store) -> None:
+        generation, epoch = store.open_generation("one", {}), store.take_over()
+        for batch in range(1, 5):
+            store.commit(generation.id, epoch, batch, at(batch), write(store, {"x": ONE}))
+        writer = RunWriter(store.runs_directory, name="task")
+        done = merge(store.runs_directory, writer, store.runs(generation.id)["x"])
+        writer.close()
+        store.commit(generation.id, epoch, 5, at(5), [], [done])
+        assert stored(store, generation.id, "x") == {(1, 1, "a"): 4}
+        with pytest.raises(InternalError):
+            store.commit(generation.id, epoch, 6, at(6), [], [done])
+        assert len(store.runs(generation.id)["x"]) == 1
+
+    @pytest.mark.parametrize(
+        ("code", "error"), [(sqlite3.SQLITE_FULL, DiskFull), (sqlite3.SQLITE_IOERR, Indeterminate)]
+    )
+    def test_a_failing_disk_says_whether_it_may_have_happened(
+        self, tmp_path: Path, code: int, error: type[Exception]
+    ) -> None:
+        class Failing(Storage):
+            fails = False
+
+            def commit(self, connection: sqlite3.Connection) -> None:
+                if self.fails:
+                    failure = sqlite3.OperationalError("the disk says no")
+                    failure.sqlite_errorcode = code
+                    raise failure
+                super().commit(connection)
+
+        storage = Failing()
+        with Store(tmp_path / "failing", storage=storage) as store:
+            generation, epoch = store.open_generation("one", {}), store.take_over()
+            storage.fails = True
+            with pytest.raises(error):
+                store.commit(generation.id, epoch, 1, at(1), write(store, {"x": ONE}))
+            storage.fails = False
+            assert store.runs(generation.id) == {}
+            store.commit(generation.id, epoch, 1, at(1), write(store, {"x": ONE}))
+            assert stored(store, generation.id, "x") == {(1, 1, "a"): 1}
+
+
+class TestGenerations:
+    def test_nothing_is_current_before_it_is_promoted(self, store: Store) -> None:
+        generation, epoch = store.open_generation("one", {}), store.take_over()
+        assert store.current() is None
+        store.commit(generation.id, epoch, 1, at(3), [], promote=True)
+        current = store.current()
+        assert current is not None
+        assert (current.id, current.status, current.promoted_position) == (generation.id, "current", at(3))
+
+    def test_a_new_one_takes_the_place_of_the_current_one_in_one_commit(self, store: Store) -> None:
+        first, epoch = store.open_generation("one", {}), store.take_over()
+        store.commit(first.id, epoch, 1, at(3), write(store, {"x": ONE}), promote=True)
+        second = store.open_generation("two", {})
+        store.commit(second.id, epoch, 1, at(2), write(store, {"x": TWO}))
+        assert [found.status for found in store.generations()] == ["current", "building"]
+        store.commit(second.id, epoch, 2, at(3), [], promote=True)
+        assert [found.status for found in store.generations()] == ["retired", "current"]
+        assert stored(store, first.id, "x") == {(1, 1, "a"): 1}
+        with pytest.raises(InternalError):
+            store.commit(first.id, epoch, 2, at(4), [])
+
+    def test_one_that_is_behind_is_not_promoted(self, store: Store) -> None:
+        first, epoch = store.open_generation("one", {}), store.take_over()
+        store.commit(first.id, epoch, 1, at(3), [], promote=True)
+        second = store.open_generation("two", {})
+        with pytest.raises(InternalError):
+            store.commit(second.id, epoch, 1, at(2), [], promote=True)
+        assert [found.status for found in store.generations()] == ["current", "building"]
+
+    def test_one_that_nobody_wants_any_more_is_given_up(self, store: Store) -> None:
+        first = store.open_generation("one", {})
+        second = store.open_generation("two", {})
+        assert [found.status for found in store.generations()] == ["retired", "building"]
+        third = store.open_generation("one", {})
+        assert third.id not in {first.id, second.id}
+
+
+class TestCollect:
+    def test_files_without_a_name_go_after_a_while(self, store: Store, clock: ManualClock) -> None:
+        generation, epoch = store.open_generation("one", {}), store.take_over()
+        kept = write(store, {"x": ONE})
+        store.commit(generation.id, epoch, 1, at(1), kept)
+        (left_over,) = write(store, {"x": TWO})
+        assert store.collect().files == 0
+        assert left_over.file in files(store)
+        clock.advance(GRACE + timedelta(minutes=1))
+        assert store.collect().files == 1
+        assert files(store) == {kept[0].file}
+        assert stored(store, generation.id, "x") == {(1, 1, "a"): 1}
+
+    def test_the_history_of_changes_is_bounded(
+        self, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(store_module, "HISTORY_BATCHES_MAX", 3)
+        driver = Driver(tmp_path / "v", clock=clock)
+        for step in range(10):
+            driver.publish({"v": zset((step, step, "a", 1))})
+        assert driver.store.collect().changes == 7
+        assert [found.batch for found in driver.store.published(driver.generation)] == [8, 9, 10]
+        clock.advance(HISTORY_AGE_MAX + timedelta(minutes=1))
+        assert driver.store.collect().changes == 2
+        assert [found.batch for found in driver.store.published(driver.generation)] == [10]
+        assert len(stored(driver.store, driver.generation, "view/v")) == 10
+        driver.close()
+
+    def test_a_retired_generation_goes_after_a_while(self, store: Store, clock: ManualClock) -> None:
+        first, epoch = store.open_generation("one", {}), store.take_over()
+        store.commit(first.id, epoch, 1, at(1), write(store, {"x": ONE}), promote=True)
+        second = store.open_generation("two", {})
+        kept = write(store, {"x": ONE})
+        store.commit(second.id, epoch, 1, at(1), kept, promote=True)
+        assert store.collect().generations == 0
+        clock.advance(max(RETIRED_KEPT, GRACE) + timedelta(minutes=1))
+        assert store.collect().generations == 1
+        assert [found.id for found in store.generations()] == [second.id]
+        assert files(store) == {kept[0].file}
+
+
+class TestDeleting:
+    def test_it_starts_anew_and_fences_who_runs(self, store: Store) -> None:
+        generation, epoch = store.open_generation("one", {}), store.take_over()
+        store.commit(generation.id, epoch, 1, at(1), write(store, {"x": ONE}), promote=True)
+        store.delete_state()
+        assert (store.current(), store.generations(), files(store)) == (None, [], set())
+        with pytest.raises(Fenced):
+            store.commit(generation.id, epoch, 2, at(2), [])
+        with pytest.raises(UsageError):
+            store.runs(generation.id)
+        again = store.open_generation("one", {})
+        assert (again.batch, again.id > generation.id) == (0, True)
+
+    def test_a_damaged_store_can_be_deleted(self, tmp_path: Path) -> None:
+        driver = Driver(tmp_path / "v")
+        driver.publish({"v": ONE})
+        driver.close()
+        (tmp_path / "v" / "store.db").write_bytes(b"nonsense" * 1000)
+        with pytest.raises(StoreUnusable) as caught:
+            Store(tmp_path / "v")
+        assert caught.value.damaged
+        delete_state(tmp_path / "v")
+        with Store(tmp_path / "v") as store:
+            assert store.generations() == []
+
+
+def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.close()
+    with pytest.raises(UsageError):
+        store.current()

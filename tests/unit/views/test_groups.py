@@ -1,0 +1,118 @@
+"""The rows and top-k kernels: whole groups, ties, and duplicates that count."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from headwater.errors import InternalError
+from headwater.views.kernel import Kernel
+from headwater.views.rows import Rows
+from headwater.views.topk import Order, TopK
+from tests.property.views.driver import Driver
+
+SCHEMA = pa.schema([("k", pa.string()), ("v", pa.float64()), ("t", pa.string())])
+NAN = float("nan")
+
+
+def driver_of(kernel: Rows | TopK) -> Driver:
+    copy: Kernel = pickle.loads(pickle.dumps(kernel))
+    return Driver(copy, {"rows": kernel.key}, 1)
+
+
+def give(driver: Driver, *changes: tuple[tuple[Any, ...], int]) -> list[tuple[tuple[Any, ...], int]]:
+    return sorted(driver.step({"rows": changes}), key=lambda change: (change[1], repr(change[0])))
+
+
+def top(limit: int, *orders: Order, key: tuple[str, ...] = (), offset: int = 0) -> Driver:
+    return driver_of(TopK(SCHEMA, key, orders, limit, offset))
+
+
+DESCENDING = Order("v", descending=True, nulls_first=False)
+
+
+def test_a_group_that_changes_is_given_whole() -> None:
+    driver = driver_of(Rows(SCHEMA, ("k",)))
+    one, two, other = ("a", 1.0, "x"), ("a", 2.0, "x"), ("b", 1.0, "x")
+    assert give(driver, (one, 2), (other, 1)) == [(one, 1), (one, 1), (other, 1)]
+    assert give(driver, (two, 1)) == [(one, -1), (one, -1), (one, 1), (one, 1), (two, 1)]
+    assert give(driver, (one, -1)) == [(one, -1), (one, -1), (two, -1), (one, 1), (two, 1)]
+
+
+def test_a_change_and_its_retraction_in_one_batch_are_nothing() -> None:
+    row = ("a", NAN, None)
+    for driver in (driver_of(Rows(SCHEMA, ("k",))), top(3, DESCENDING)):
+        assert give(driver, (row, 1), (row, -1)) == []
+        assert driver.state["rows"].num_rows == 0
+
+
+def test_zeros_are_one_group_of_different_rows() -> None:
+    driver = driver_of(Rows(SCHEMA, ("v",)))
+    give(driver, (("a", 0.0, "x"), 1))
+    assert repr(give(driver, (("a", -0.0, "x"), 1))) == (
+        "[(('a', 0.0, 'x'), -1), (('a', -0.0, 'x'), 1), (('a', 0.0, 'x'), 1)]"
+    )
+
+
+def test_a_row_that_is_not_there_can_not_be_retracted() -> None:
+    with pytest.raises(InternalError, match="rows"):
+        give(driver_of(Rows(SCHEMA, ("k",))), (("a", 1.0, "x"), -1))
+    with pytest.raises(InternalError, match="top-k"):
+        give(top(3), (("a", 1.0, "x"), -1))
+
+
+def test_ties_are_broken_by_the_whole_row() -> None:
+    rows = [("b", 1.0, None), ("a", 1.0, "y"), ("a", 1.0, "x"), ("a", 0.0, "w"), (None, 1.0, "z")]
+    for order in (rows, rows[::-1]):
+        driver = top(3, DESCENDING)
+        out = give(driver, *((row, 1) for row in order))
+        assert {row for row, _ in out} == {(None, 1.0, "z"), ("a", 1.0, "x"), ("a", 1.0, "y")}
+
+
+def test_the_next_row_moves_up() -> None:
+    driver = top(2, DESCENDING, key=("k",))
+    first, second, third, other = (("a", 3.0, ""), ("a", 2.0, ""), ("a", 1.0, ""), ("b", 9.0, ""))
+    assert give(driver, *((row, 1) for row in (third, second, first, other))) == [(second, 1), (first, 1), (other, 1)]
+    assert give(driver, (first, -1)) == [(first, -1), (third, 1)]
+    assert give(driver, (first, 1)) == [(third, -1), (first, 1)]
+
+
+def test_duplicates_are_rows_of_their_own() -> None:
+    driver = top(2, DESCENDING, offset=1)
+    three, one = ("a", 3.0, ""), ("a", 1.0, "")
+    assert give(driver, (three, 3), (one, 3)) == [(three, 2)]
+    assert give(driver, (three, -1)) == [(three, -1), (one, 1)]
+    assert give(driver, (three, -1)) == [(three, -1), (one, 1)]
+    assert give(driver, (three, -1)) == []
+    assert give(driver, (one, -1)) == [(one, -1)]
+
+
+@pytest.mark.parametrize(
+    ("descending", "nulls_first", "expected"),
+    [
+        (False, True, [None, -1.0, 0.0, NAN]),
+        (False, False, [-1.0, 0.0, NAN, None]),
+        (True, True, [None, NAN, 0.0, -1.0]),
+        (True, False, [NAN, 0.0, -1.0, None]),
+    ],
+)
+def test_nulls_and_nan_have_their_place(descending: bool, nulls_first: bool, expected: list[float | None]) -> None:
+    rows = [(("a", value, ""), 1) for value in (0.0, NAN, None, -1.0)]
+    for rank, value in enumerate(expected):
+        driver = top(1, Order("v", descending=descending, nulls_first=nulls_first), offset=rank)
+        ((row, weight),) = give(driver, *rows)
+        assert (repr(row[1]), weight) == (repr(value), 1)
+
+
+def test_zeros_tie_and_the_next_column_decides() -> None:
+    driver = top(1, Order("v", descending=False, nulls_first=True), Order("t", descending=True, nulls_first=False))
+    assert give(driver, (("a", -0.0, "x"), 1), (("a", 0.0, "y"), 1)) == [(("a", 0.0, "y"), 1)]
+
+
+def test_a_limit_of_nothing_gives_nothing() -> None:
+    driver = top(0, DESCENDING)
+    assert give(driver, (("a", 1.0, ""), 1)) == []
+    assert driver.state["rows"].num_rows == 1
