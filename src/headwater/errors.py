@@ -238,9 +238,44 @@ class UnsupportedQuery(UsageError):
 
     code = "unsupported_query"
 
-    def __init__(self, construct: str, detail: str = "", *, hint: str = "") -> None:
-        super().__init__(f"{construct} is not supported in a view{': ' + detail if detail else ''}.", hint=hint)
-        self.construct, self.detail = construct, detail
+    def __init__(self, construct: str, detail: str = "", *, hint: str = "", view: str | None = None) -> None:
+        where = f"view {view!r}" if view else "a view"
+        super().__init__(f"{construct} is not supported in {where}{': ' + detail if detail else ''}.", hint=hint)
+        self.construct, self.detail, self.view = construct, detail, view
+
+
+class InvalidQuery(UsageError):
+    """SQL of a view that does not parse, or that names something that is not there."""
+
+    code = "invalid_query"
+
+    def __init__(self, view: str, reason: str, where: str = "") -> None:
+        place = f" at {where}" if where else ""
+        super().__init__(f"The SQL of view {view!r} is wrong{place}: {reason}")
+        self.view, self.reason, self.where = view, reason, where
+
+
+class ViewFailed(UsageError):
+    """An expression or an operator of a view failed on the records of a batch; nothing of the batch has happened."""
+
+    code = "view_failed"
+
+    def __init__(self, view: str | None, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.view = view
+
+
+class RecordFailed(UsageError):
+    """A record that makes a view fail; the pipeline has stopped before it."""
+
+    code = "record_failed"
+
+    def __init__(self, view: str | None, topic: str, partition: int, offset: int, reason: str) -> None:
+        super().__init__(
+            f"View {view!r} fails on the record at offset {offset} of topic {topic!r}, partition {partition}: {reason}",
+            hint="Change the view's SQL so that it takes such a record, or give the view on_error='dead_letter'.",
+        )
+        self.view, self.topic, self.partition, self.offset, self.reason = view, topic, partition, offset, reason
 
 
 class TooManyRows(UsageError):

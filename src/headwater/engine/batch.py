@@ -17,7 +17,8 @@ class Batch:
     """The range of the log that a batch covers, and the state that it begins with.
 
     `first`: the batch in which every operator begins, before the first record. `tasks`: by how many tasks the hashes
-    are shared. `files`: where the job before, if there was one, has left its rows.
+    are shared. `files`: where the job before, if there was one, has left its rows. `excluded`:
+    records that are passed over, as topic, partition, first and last offset.
     """
 
     number: int
@@ -28,6 +29,7 @@ class Batch:
     tasks: int
     directory: str
     runs: Mapping[str, Sequence[Run]]
+    excluded: Sequence[tuple[str, int, int, int]] = ()
     files: Sequence[str] = ()
 
     def hash_range(self, task: int) -> tuple[int, int]:
@@ -40,6 +42,7 @@ class Batch:
         return {
             "number": self.number, "log": self.log, "start": self.start, "end": self.end, "first": self.first,
             "tasks": self.tasks, "directory": self.directory, "runs": runs, "files": list(self.files),
+            "excluded": [list(place) for place in self.excluded],
         }  # fmt: skip
 
     @classmethod

@@ -15,11 +15,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.engine.manifest import Merge, Piece
-from headwater.engine.runs import HIGHEST, LOWEST, OpenRun, Run, RunWriter, hashes_of, matching, open_run
+from headwater.engine.runs import HIGHEST, LOWEST, Hashes, OpenRun, Run, RunWriter, hashes_of, open_run
 from headwater.errors import InternalError
 from headwater.views.zset import WEIGHT, consolidate
 
@@ -129,30 +130,26 @@ def plan(runs: Sequence[Run], low: int, high: int, rows_max: int) -> list[Job]:
 def consolidated(tables: Sequence[pa.Table], measures: Sequence[str] = (WEIGHT,)) -> pa.Table:
     """The sum of tables that are each sorted by hash, consolidated, in no order.
 
-    Only rows that share their hash with another one are compared; the others of the largest table are taken as they
-    are.
+    Only rows that share their hash with another one are compared; the others are taken as they are.
     """
-    largest = max(tables, key=lambda table: table.num_rows)
-    others = [table for table in tables if table is not largest]
-    touched = _touched(hashes_of(largest), others)
-    shared = int(np.count_nonzero(touched))
-    if 2 * shared >= largest.num_rows:
-        return consolidate(pa.concat_tables(tables), measures)
-    alone = largest if not shared else largest.filter(pa.array(~touched))
-    compared = pa.concat_tables([largest.filter(pa.array(touched)), *others])
-    return pa.concat_tables([_without_zeros(alone, measures), consolidate(compared, measures)])
+    table = pa.concat_tables(tables)
+    shared = _shared(np.concatenate([hashes_of(part) for part in tables]))
+    if 2 * int(np.count_nonzero(shared)) >= table.num_rows:
+        return consolidate(table, measures)
+    alone = _without_zeros(table.filter(pa.array(~shared)), measures)
+    return pa.concat_tables([alone, consolidate(table.filter(pa.array(shared)), measures)])
 
 
-def _touched(hashes: np.ndarray, others: Sequence[pa.Table]) -> np.ndarray:
-    """Which rows share their hash, with one beside them or with one of another table."""
-    touched = np.zeros(len(hashes), dtype=np.bool_)
-    equal = hashes[1:] == hashes[:-1]
-    touched[1:] |= equal
-    touched[:-1] |= equal
-    if others:
-        wanted = np.unique(np.concatenate([hashes_of(table) for table in others]))
-        touched[matching(hashes, wanted)] = True
-    return touched
+def _shared(hashes: Hashes) -> npt.NDArray[np.bool_]:
+    """Which hashes are there more than once."""
+    # Made for runs that are in order already: it merges them.
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    equal = ordered[1:] == ordered[:-1]
+    found = np.zeros(len(hashes), dtype=np.bool_)
+    found[order[1:][equal]] = True
+    found[order[:-1][equal]] = True
+    return found
 
 
 def _without_zeros(table: pa.Table, measures: Sequence[str]) -> pa.Table:

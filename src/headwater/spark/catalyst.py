@@ -120,6 +120,22 @@ class Catalyst:
     def some(self, value: Any) -> Any:
         return self._jvm.scala.Some(value)
 
+    def struct(self, values: Sequence[Expression]) -> Expression:
+        return self.module(f"{_CATALYST}.expressions.CreateStruct").apply(self.sequence(values))
+
+    def is_orderable(self, given: Any) -> bool:
+        """Whether values of a type of Spark's can be compared."""
+        return bool(self.module(f"{_CATALYST}.expressions.RowOrdering").isOrderable(given))
+
+    def is_sequence(self, value: Any) -> bool:
+        return bool(is_instance_of(self._gateway, value, "scala.collection.immutable.Seq"))
+
+    def is_option(self, value: Any) -> bool:
+        return bool(is_instance_of(self._gateway, value, "scala.Option"))
+
+    def is_plan(self, value: Any) -> bool:
+        return bool(is_instance_of(self._gateway, value, f"{_CATALYST}.plans.logical.LogicalPlan"))
+
     def is_expression(self, value: Any) -> bool:
         return bool(is_instance_of(self._gateway, value, f"{_CATALYST}.expressions.Expression"))
 

@@ -108,11 +108,10 @@ class Planner:
         operator = self._operator("table", ", ".join(topic.key), kernel, {"records": given}, types[: len(output)])
         return Relation((Branch(operator.number, output),), output)
 
-    def publish(self, view: str, relation: Relation, key: Sequence[Expression]) -> Operator:
+    def publish(self, view: str, relation: Relation, schema: pa.Schema) -> Operator:
         """An operator that keeps the content of a view."""
-        kernel = Publish(self.schema("c", relation.output))
-        inputs = {"rows": Input(relation, relation.output, key)}
-        return self._operator("publish", view, kernel, inputs, [], view=view)
+        inputs = {"rows": Input(relation, relation.output, relation.output)}
+        return self._operator("publish", view, Publish(schema), inputs, [], view=view)
 
     def schema(self, prefix: str, columns: Sequence[Expression]) -> pa.Schema:
         """The columns of a port, by number."""

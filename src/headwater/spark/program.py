@@ -2,72 +2,107 @@
 
 from __future__ import annotations
 
-import base64
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
 from headwater.engine.batch import Batch, StageNote
-from headwater.errors import InternalError
+from headwater.engine.reading import encode_schema
+from headwater.errors import InternalError, InvalidQuery, UnsupportedQuery
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
-from headwater.spark.catalyst import Catalyst, Node, analyzed, data_type, identity, items, kind
+from headwater.spark.catalyst import Catalyst, Expression, Node, analyzed, data_type, identity, items, kind
+from headwater.spark.determinism import determined
+from headwater.spark.failures import in_view, query_failure, unexpected, view_failure
 from headwater.spark.flow import Flow, Project, Relation
+from headwater.spark.functions import Function, register
+from headwater.spark.naming import in_order
 from headwater.spark.planner import Planner, arrow_type
+from headwater.spark.slots import HASH, WEIGHT
 from headwater.spark.stage import BATCH
 from headwater.spark.template import Template
+
+VERSION = 1
+"""Of how views are planned and kept. What was built by another version is built anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedView:
-    """A view as it was planned: its SQL, its columns, and those of them by which it is looked up."""
+    """A view as it was planned: its SQL, its columns, the plan that verification runs, and its operators."""
 
     name: str
     sql: str
     schema: pa.Schema
-
-    def to_json(self) -> dict[str, Any]:
-        return {"sql": self.sql, "schema": base64.b64encode(self.schema.serialize().to_pybytes()).decode()}
+    plan: Node
+    operators: Sequence[int]
 
 
 class Program:
     """Plans views over topics, and runs batches of them."""
 
-    def __init__(self, session: SparkSession, topics: Sequence[Topic], views: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        topics: Sequence[Topic],
+        views: Mapping[str, str],
+        functions: Sequence[Function] = (),
+    ) -> None:
         self.session = session.newSession()
-        self._catalyst = Catalyst(self.session)
+        self.catalyst = Catalyst(self.session)
         self._leaves: dict[int, str] = {}
         self._relations: dict[str, Relation] = {}
-        self._planner = Planner(self._catalyst, self._leaf)
+        self._planner = Planner(self.catalyst, self._leaf)
         self._topics = {topic.name: topic for topic in topics}
+        self._functions = functions
         self.views: dict[str, PlannedView] = {}
+        for function in functions:
+            register(self.session, function)
         for topic in topics:
-            schema = _parse_datatype_string(format_ddl(topic.schema))
-            assert isinstance(schema, StructType)
-            self._register(topic.name, schema)
-        for name, sql in views.items():
-            self._plan(name, sql)
-        self._template = Template(self._catalyst, self.flow)
+            self._register(topic.name, topic_schema(topic))
+        for name in in_order(self.catalyst, views, self._topics):
+            self._plan(name, views[name])
         self._frames: dict[int, list[DataFrame]] = {}
 
     @property
     def flow(self) -> Flow:
         return self._planner.flow
 
+    @property
+    def topics(self) -> list[str]:
+        """The topics that views read."""
+        return sorted({source.topic for source in self.flow.sources.values() if source.topic})
+
+    @property
+    def tasks(self) -> int:
+        return max(2, self.session.sparkContext.defaultParallelism)
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        views = {name: {"sql": view.sql, "schema": encode_schema(view.schema)} for name, view in self.views.items()}
+        topics = {name: [format_ddl(self._topics[name].schema), list(self._topics[name].key)] for name in self.topics}
+        functions = {function.name: function.fingerprint for function in self._functions}
+        return {"version": VERSION, "views": views, "topics": topics, "functions": functions}
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(json.dumps(self.definition, sort_keys=True).encode()).hexdigest()
+
     def run(self, batch: Batch) -> list[StageNote]:
         """Runs a batch; what its stages have written. Nothing has happened until that is committed."""
         frames = self._frames.get(batch.tasks)
         if frames is None:
-            frames = self._frames[batch.tasks] = self._template.build(batch.tasks)
+            frames = self._frames[batch.tasks] = Template(self.catalyst, self.flow).build(batch.tasks)
         notes: list[StageNote] = []
         for frame in frames:
             self.session.sparkContext.setLocalProperty(BATCH, json.dumps(batch.to_json()))
-            found = [StageNote.from_json(json.loads(row[0])) for row in frame.select("*").collect()]
+            found = [StageNote.from_json(json.loads(text)) for text in self._collected(frame)]
             batch = replace(batch, files=[note.file for note in found if note.file])
             notes += found
         places = [(note.level, note.task) for note in notes]
@@ -75,24 +110,44 @@ class Program:
             raise InternalError("A stage of this batch ran more than once.")
         return notes
 
-    def _register(self, name: str, schema: StructType) -> Node:
+    def _collected(self, frame: DataFrame) -> list[str]:
+        try:
+            return [row[0] for row in frame.select("*").collect()]
+        except PySparkException as error:
+            failure = view_failure(error, {name: view.sql for name, view in self.views.items()}, self._owners())
+            raise failure or unexpected(error) from error
+
+    def _owners(self) -> dict[int, str]:
+        """The first view that an operator was planned for."""
+        owners: dict[int, str] = {}
+        for view in self.views.values():
+            for number in view.operators:
+                owners.setdefault(number, view.name)
+        return owners
+
+    def _register(self, name: str, schema: StructType) -> None:
         """A name that SQL can use, as a relation without rows."""
         nullable = StructType([StructField(field.name, field.dataType) for field in schema.fields])
         frame = self.session.createDataFrame(self.session.sparkContext.emptyRDD(), nullable)
-        frame.createOrReplaceTempView(name)
-        plan = analyzed(frame)
-        self._leaves[int(plan.rdd().id())] = name
-        return plan
+        frame.createOrReplaceTempView(f"`{name}`")
+        self._leaves[int(analyzed(frame).rdd().id())] = name
 
     def _plan(self, name: str, sql: str) -> None:
-        plan = self._catalyst.analyze(sql)
-        optimized = self._catalyst.optimize(plan)
-        relation = self._planner.relation(optimized)
-        names = [str(attribute.name()) for attribute in items(plan.output())]
-        self._planner.publish(name, relation, relation.output)
+        before = set(self.flow.operators)
+        try:
+            plan = determined(self.catalyst, self.catalyst.analyze(sql))
+            output = items(plan.output())
+            names = _names(name, output)
+            relation = self._planner.relation(self.catalyst.optimize(plan))
+        except UnsupportedQuery as error:
+            raise in_view(name, error) from error
+        except PySparkException as error:
+            raise query_failure(name, error) from error
         types = [data_type(attribute) for attribute in relation.output]
         schema = pa.schema([(column, arrow_type(given)) for column, given in zip(names, types, strict=True)])
-        self.views[name] = PlannedView(name, sql, schema)
+        self._planner.publish(name, relation, schema)
+        made = sorted(set(self.flow.operators) - before)
+        self.views[name] = PlannedView(name, sql, schema, plan, made)
         self._relations[name] = relation
         self._register(name, StructType([StructField(c, t) for c, t in zip(names, types, strict=True)]))
 
@@ -106,5 +161,22 @@ class Program:
         known = self._relations[name]
         if [identity(one) for one in known.output] == [identity(other) for other in output]:
             return known
-        renamed = [self._catalyst.alias(old, new) for old, new in zip(known.output, output, strict=True)]
+        renamed = [self.catalyst.alias(old, new) for old, new in zip(known.output, output, strict=True)]
         return known.then(Project(renamed), output=output)
+
+
+def topic_schema(topic: Topic) -> StructType:
+    """The columns of a topic, for Spark."""
+    schema = _parse_datatype_string(format_ddl(topic.schema))
+    assert isinstance(schema, StructType)
+    return schema
+
+
+def _names(view: str, output: Sequence[Expression]) -> list[str]:
+    names = [str(attribute.name()) for attribute in output]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidQuery(view, f"Two columns are called {name!r}: give one of them another name with AS.")
+        if name in (HASH, WEIGHT):
+            raise InvalidQuery(view, f"A column can not be called {name!r}: give it another name with AS.")
+    return names

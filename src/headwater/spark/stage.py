@@ -270,9 +270,19 @@ def _read(source: StageSource, batch: Batch, task: int) -> Iterator[pa.Table]:
     assert source.topic is not None
     start, end = Position.parse(batch.start), Position.parse(batch.end)
     log = _log(batch.log)
-    for found in log.batches(source.topic, start=start, end=end, columns=source.columns):
+    for found in log.batches(source.topic, start=start, end=end, columns=[*source.columns, *({"_offset"} - set(source.columns))]):
         if found.partition % batch.tasks == task:
-            yield found.records.select(list(source.columns))
+            records = _without(found.records, source.topic, found.partition, batch)
+            yield records.select(list(source.columns))
+
+
+def _without(records: pa.Table, topic: str, partition: int, batch: Batch) -> pa.Table:
+    """The records that are not excluded."""
+    for excluded_topic, excluded_partition, first, last in batch.excluded:
+        if excluded_topic == topic and excluded_partition == partition:
+            offsets = records["_offset"].to_numpy()
+            records = records.filter(pa.array((offsets < first) | (offsets > last)))
+    return records
 
 
 def _rows(table: pa.Table, route: int, slots: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

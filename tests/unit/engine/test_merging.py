@@ -180,9 +180,13 @@ def test_a_merge_survives_json(tmp_path: Path) -> None:
     assert Merge.from_json(done.to_json()) == done
 
 
-def test_rows_of_the_largest_table_that_share_no_hash_are_taken_over() -> None:
-    largest = zset((1, 1, "a", 1), (2, 2, "b", 1), (3, 3, "c", 0), (4, 4, "d", 1), (4, 4, "d", 1), (9, 9, "e", 1))
+@pytest.mark.parametrize("lonely", [0, 100])
+def test_only_rows_that_share_a_hash_are_compared(lonely: int) -> None:
+    # With many rows that share none, those are taken as they are; with few, all are compared.
+    apart = zset(*((1000 + n, n, "alone", 1) for n in range(lonely)))
+    one = zset((1, 1, "a", 1), (2, 2, "b", 1), (3, 3, "c", 0), (4, 4, "d", 1), (4, 4, "d", 1), (4, 5, "e", 1))
     other = zset((2, 2, "b", -1), (5, 5, "f", 2))
-    found = consolidated([other, largest])
+    found = consolidated([other, pa.concat_tables([one, apart])])
     assert found.num_rows == len(content(found))
-    assert content(found) == {(1, 1, "a"): 1, (4, 4, "d"): 2, (9, 9, "e"): 1, (5, 5, "f"): 2}
+    expected = {(1, 1, "a"): 1, (4, 4, "d"): 2, (4, 5, "e"): 1, (5, 5, "f"): 2}
+    assert content(found) == expected | content(apart)

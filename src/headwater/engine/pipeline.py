@@ -1,0 +1,219 @@
+"""A pipeline at work: it takes the log batch by batch, and each batch becomes true in one commit of its store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+from headwater.engine.batch import Batch, StageNote
+from headwater.engine.cutting import Cut, cut
+from headwater.engine.isolation import Suspect, isolate
+from headwater.engine.runs import Run
+from headwater.engine.store import Excluded, Store
+from headwater.errors import RecordFailed, ViewFailed
+from headwater.log.embedded import EmbeddedLog
+from headwater.model.position import START, Position
+
+BATCH_ROWS_MAX = 1_000_000
+"""A batch ends with the first commit that brings it to so many records."""
+ONE_TASK_ROWS_MAX = 20_000
+"""A batch of up to so many records runs in one task, without an exchange."""
+COLLECT_BATCHES = 100
+"""After so many batches, what nobody needs any more is removed."""
+
+
+class Program(Protocol):
+    """The views of a pipeline, planned: what runs a batch."""
+
+    @property
+    def definition(self) -> Mapping[str, Any]: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def topics(self) -> Sequence[str]: ...
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks a large batch is shared by."""
+        ...
+
+    def run(self, batch: Batch) -> list[StageNote]:
+        """What the stages of a batch have written. Raises `ViewFailed` when a record makes an expression fail."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What one batch did. `freshness` is the time from the last commit that it covers to its publication."""
+
+    batch: int
+    position: Position
+    behind: int
+    records: int
+    duration: timedelta
+    freshness: timedelta | None
+    caught_up: bool
+    operators: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
+    excluded: Sequence[Excluded] = ()
+
+
+class Pipeline:
+    """One run of an application's views. A later one over the same store fences this one."""
+
+    def __init__(
+        self,
+        log: EmbeddedLog,
+        directory: Path,
+        program: Program,
+        *,
+        policies: Mapping[str, str],
+        batch_rows_max: int = BATCH_ROWS_MAX,
+        one_task_rows_max: int = ONE_TASK_ROWS_MAX,
+    ) -> None:
+        self._log, self._program, self._policies = log, program, policies
+        self._batch_rows_max, self._one_task_rows_max = batch_rows_max, one_task_rows_max
+        self.store = Store(directory)
+        self._epoch = self.store.take_over()
+        self.generation = self.store.open_generation(program.fingerprint, program.definition)
+        self._excluded = self.store.excluded(self.generation.id)
+
+    @property
+    def position(self) -> Position:
+        """How far the views are."""
+        return self.generation.position
+
+    def close(self) -> None:
+        self.store.close()
+
+    def catch_up(self, end: Position | None = None) -> Iterator[Progress]:
+        """Batches up to a position, or to where the log is now. Raises `RecordFailed`, `Fenced` and what the disk does."""
+        end = self._log.position() if end is None else end
+        if self.generation.batch == 0:
+            yield self._advance(Cut(START, 0, None), end)
+        while self.position < end:
+            yield self.step(end)
+
+    def follow(self, stopped: Callable[[], bool], patience: timedelta = timedelta(seconds=1)) -> Iterator[Progress]:
+        """Batches for ever, each as soon as the log has moved."""
+        yield from self.catch_up()
+        while not stopped():
+            if self._log.wait(self.position, patience) > self.position:
+                yield self.step(self._log.position())
+
+    def step(self, end: Position) -> Progress:
+        """One batch, at most up to a position."""
+        return self._advance(cut(self._log, self._program.topics, self.position, end, self._batch_rows_max), end)
+
+    def _advance(self, to: Cut, end: Position) -> Progress:
+        began = time.monotonic()
+        batch = self._batch(to)
+        try:
+            notes = self._program.run(batch)
+        except ViewFailed as failure:
+            return self._go_round(batch, failure, end)
+        return self._commit(batch, notes, to, began, end)
+
+    def _batch(self, to: Cut) -> Batch:
+        first = self.generation.batch == 0
+        return Batch(
+            number=self.generation.batch + 1,
+            log=str(self._log.directory),
+            start=str(self.position),
+            end=str(to.end),
+            first=first,
+            tasks=1 if first or to.records <= self._one_task_rows_max else self._program.tasks,
+            directory=str(self.store.runs_directory),
+            runs=self.store.runs(self.generation.id),
+            excluded=[(row.topic, row.partition, row.offset, row.offset) for row in self._excluded],
+        )
+
+    def _commit(
+        self,
+        batch: Batch,
+        notes: Sequence[StageNote],
+        to: Cut,
+        began: float,
+        end: Position,
+        excluded: Sequence[Excluded] = (),
+    ) -> Progress:
+        added = [run for note in notes for run in note.added]
+        merges = [merge for note in notes for merge in note.merges]
+        changes: dict[str, list[Run]] = {}
+        for note in notes:
+            for run in note.changes:
+                changes.setdefault(run.arrangement.removeprefix("view/"), []).append(run)
+        position = Position.parse(batch.end)
+        caught_up = position >= end
+        promote = self.generation.status == "building" and (caught_up or self.store.current() is None)
+        operators: dict[int, tuple[int, int]] = {}
+        for note in notes:
+            for number, (rows_in, rows_out) in note.operators.items():
+                before = operators.get(number, (0, 0))
+                operators[number] = (before[0] + rows_in, before[1] + rows_out)
+        duration = time.monotonic() - began
+        stats = {"records": to.records, "seconds": round(duration, 6), "operators": operators}
+        self.store.commit(
+            self.generation.id, self._epoch, batch.number, position, added, merges, changes, stats,
+            promote=promote, excluded=excluded,
+        )  # fmt: skip
+        self.generation = self.store.generation(self.generation.id)
+        self._excluded = [*self._excluded, *excluded]
+        for note in notes:
+            if note.file:
+                (self.store.runs_directory / note.file).unlink(missing_ok=True)
+        if batch.number % COLLECT_BATCHES == 0:
+            self.store.collect()
+        return Progress(
+            batch=batch.number,
+            position=position,
+            behind=self._log.position().commit - position.commit,
+            records=to.records,
+            duration=timedelta(seconds=time.monotonic() - began),
+            freshness=None if to.committed_at is None else max(timedelta(0), datetime.now(UTC) - to.committed_at),
+            caught_up=caught_up,
+            operators=operators,
+            changes={view: sum(run.rows for run in runs) for view, runs in changes.items()},
+            excluded=excluded,
+        )
+
+    def _go_round(self, batch: Batch, failure: ViewFailed, end: Position) -> Progress:
+        """A record makes an expression fail: what comes before it is published, and then its view says what to do."""
+        began = time.monotonic()
+        found = isolate(self._log, self._program, batch, failure)
+        if found.good != Position.parse(batch.start) or batch.first:
+            good = replace(batch, end=str(found.good))
+            return self._commit(good, self._program.run(good), self._covered(good), began, end)
+        policy = self._policies.get(found.failure.view or "", "fail")
+        if found.failure.view is None:
+            policy = "dead_letter" if set(self._policies.values()) == {"dead_letter"} else "fail"
+        if policy == "fail":
+            failure = found.failure
+            raise RecordFailed(failure.view, found.topic, found.partition, found.offset, failure.message) from failure
+        return self._set_aside(batch, found, began, end)
+
+    def _covered(self, batch: Batch) -> Cut:
+        start, end = Position.parse(batch.start), Position.parse(batch.end)
+        return cut(self._log, self._program.topics, start, end, self._batch_rows_max)
+
+    def _set_aside(self, batch: Batch, found: Suspect, began: float, end: Position) -> Progress:
+        """Publishes the commit without the record that fails; if others of it fail, too, they are set aside as well."""
+        excluded: list[Excluded] = []
+        while True:
+            excluded.append(
+                Excluded(found.failure.view or "", found.topic, found.partition, found.offset, found.failure.message)
+            )
+            places = [(row.topic, row.partition, row.offset, row.offset) for row in excluded]
+            one = replace(batch, end=str(found.commit), excluded=[*batch.excluded, *places])
+            try:
+                notes = self._program.run(one)
+            except ViewFailed as failure:
+                found = isolate(self._log, self._program, one, failure)
+                continue
+            return self._commit(one, notes, self._covered(one), began, end, excluded)

@@ -1,0 +1,71 @@
+"""What goes wrong in Spark, said in headwater's words: which view, which part of its SQL, and what to do."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException, PythonException
+
+from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery, ViewFailed
+
+OPERATOR = "headwater operator"
+"""In the message of what a kernel refuses: the number of its operator follows."""
+_OPERATOR = re.compile(rf"{OPERATOR} (\d+): (.*?)(?: hint: (.*?))?(?:\n|$)")
+# Classes of conditions that a record brings about, by the beginning of their name or state.
+_DATA_STATES = ("22", "21", "42KD", "42K")
+
+
+def view_failure(error: PySparkException, views: dict[str, str], owners: dict[int, str]) -> HeadwaterError | None:
+    """The failure of a view on its records; None if it is something else, such as a lost executor.
+
+    `views` has each view's SQL, `owners` the view to which an operator belongs.
+    """
+    if isinstance(error, PythonException):
+        found = _OPERATOR.search(str(error))
+        return None if found is None else ViewFailed(owners.get(int(found[1])), found[2], hint=found[3] or "")
+    state = error.getSqlState() or ""
+    if not state.startswith(_DATA_STATES):
+        return None
+    message = (error.getMessage() or str(error)).split("\n== SQL")[0].strip()
+    for context in error.getQueryContext():
+        view = _view_of(context, views)
+        if view is not None:
+            return ViewFailed(view, f"{_sentence(message)} In the SQL: {context.fragment()}")
+    return ViewFailed(None, _sentence(message))
+
+
+def query_failure(view: str, error: PySparkException) -> HeadwaterError:
+    """SQL that does not parse, or that names what is not there."""
+    message = (error.getMessage() or str(error)).split("\n")[0].strip()
+    where = ""
+    if isinstance(error, ParseException | AnalysisException):
+        summary = " ".join(context.summary() for context in error.getQueryContext())
+        place = re.search(r"line (\d+), position (\d+)", summary or str(error)) or re.search(
+            r"line (\d+), pos (\d+)", str(error)
+        )
+        where = f"line {place[1]}, column {place[2]}" if place else ""
+    return InvalidQuery(view, _sentence(re.sub(r"\s*SQLSTATE: \w+.*$", "", message)), where)
+
+
+def in_view(view: str, error: UnsupportedQuery) -> HeadwaterError:
+    """The same refusal, with the name of the view."""
+    return UnsupportedQuery(error.construct, error.detail, hint=error.hint, view=view)
+
+
+def unexpected(error: PySparkException) -> InternalError:
+    return InternalError(f"Spark failed in a way that headwater does not know: {error}")
+
+
+def _view_of(context: Any, views: dict[str, str]) -> str | None:
+    texts = context._q.sqlText() if hasattr(context, "_q") else None  # noqa: SLF001
+    text = str(texts.get()) if texts is not None and texts.isDefined() else ""
+    fragment = str(context.fragment())
+    exact = [name for name, sql in views.items() if sql == text]
+    return next(iter(exact or [name for name, sql in views.items() if fragment and fragment in sql]), None)
+
+
+def _sentence(message: str) -> str:
+    text = re.sub(r"^\[[A-Z_.]+\]\s*", "", message)
+    text = re.sub(r"\s*SQLSTATE: \w+", "", text).strip()
+    return text if text.endswith((".", "!")) else f"{text}."

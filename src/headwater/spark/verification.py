@@ -1,0 +1,96 @@
+"""Verification: a view's SQL as an ordinary batch query over the log at the view's position, compared with the view.
+
+Nothing of the planner, the kernels or the state takes part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.engine.comparison import DOUBLES_WITHIN, Difference, differences
+from headwater.engine.store import Excluded
+from headwater.log.embedded import EmbeddedLog
+from headwater.log.topic import Topic
+from headwater.model.position import Position
+from headwater.spark.catalyst import Catalyst
+from headwater.spark.determinism import determined
+from headwater.spark.functions import Function, register
+from headwater.spark.program import Program, topic_schema
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What the comparison of a view with the batch query found. Doubles may differ by `doubles_within`, relatively."""
+
+    view: str
+    position: Position
+    rows: int
+    differences: Sequence[Difference]
+    doubles_within: float = DOUBLES_WITHIN
+
+    @property
+    def equal(self) -> bool:
+        return not self.differences
+
+
+class Batches:
+    """Runs views as ordinary queries over a log, as it is at a position."""
+
+    def __init__(self, program: Program, log: EmbeddedLog, functions: Sequence[Function] = ()) -> None:
+        self._program, self._log = program, log
+        self._session: SparkSession = program.session.newSession()
+        for function in functions:
+            register(self._session, function)
+        self._catalyst = Catalyst(self._session)
+
+    def content(self, view: str, position: Position, excluded: Sequence[Excluded] = ()) -> pa.Table:
+        """What a view's query gives at a position."""
+        for name in self._program.topics:
+            topic = self._log.topic(name)
+            rows = _rows(self._log, topic, position, [row for row in excluded if row.topic == name])
+            self._frame(topic, rows).createOrReplaceTempView(f"`{name}`")
+        for name, planned in self._program.views.items():
+            plan = determined(self._catalyst, self._catalyst.analyze(planned.sql))
+            if name == view:
+                found = self._catalyst.frame(plan).toArrow()
+                return found.cast(planned.schema)
+            self._catalyst.frame(plan).createOrReplaceTempView(f"`{name}`")
+        raise KeyError(view)
+
+    def verify(
+        self, view: str, content: pa.Table, position: Position, excluded: Sequence[Excluded] = ()
+    ) -> Verification:
+        """Compares the content of a view with what its query gives."""
+        expected = self.content(view, position, excluded)
+        return Verification(view, position, expected.num_rows, differences(content, expected))
+
+    def _frame(self, topic: Topic, rows: pa.Table) -> DataFrame:
+        return self._session.createDataFrame(rows, schema=topic_schema(topic))
+
+
+def _rows(log: EmbeddedLog, topic: Topic, position: Position, excluded: Sequence[Excluded]) -> pa.Table:
+    """A topic as a query sees it: a stream's records, or a table's newest row per key."""
+    if topic.key and not excluded:
+        return log.table(topic.name, at=position).select(topic.schema.names)
+    records = log.scan(topic.name, end=position)
+    for row in excluded:
+        mine = pc.and_(pc.equal(records["_partition"], row.partition), pc.equal(records["_offset"], row.offset))
+        records = records.filter(pc.invert(mine))
+    if topic.key:
+        records = _newest(records, topic)
+    return records.select(topic.schema.names)
+
+
+def _newest(records: pa.Table, topic: Topic) -> pa.Table:
+    """The newest record of each key, where it is no tombstone."""
+    ordered = records.sort_by([("_commit", "ascending"), ("_offset", "ascending")])
+    last: dict[tuple[object, ...], int] = {}
+    for number, key in enumerate(zip(*(ordered[name].to_pylist() for name in topic.key), strict=True)):
+        last[key] = number
+    newest = ordered.take(pa.array(sorted(last.values()), pa.int64()))
+    return newest.filter(pc.invert(newest["_deleted"]))
