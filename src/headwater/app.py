@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from headwater.engine.pipeline import Pipeline, Progress
 from headwater.engine.reading import WAIT, Reader, Snapshot
-from headwater.engine.store import Excluded, Generation, Size, Store, delete_state
+from headwater.engine.manifest import Size
+from headwater.engine.store import Excluded, Generation, Store, delete_state
 from headwater.engine.subscription import Subscription
 from headwater.errors import UsageError
 from headwater.log.embedded import EmbeddedLog, open_log

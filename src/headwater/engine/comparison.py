@@ -36,19 +36,18 @@ def differences(content: pa.Table, expected: pa.Table) -> list[Difference]:
 
 def _without_close(found: Sequence[Difference]) -> list[Difference]:
     """Pairs of a surplus and a missing row that differ by little in doubles only are no differences."""
-    missing = [[one.row, -one.surplus] for one in found if one.surplus < 0]
+    missing = [one for one in found if one.surplus < 0]
+    counts = [-one.surplus for one in missing]
     left = []
     for one in found:
-        surplus = one.surplus
-        if surplus < 0:
-            continue
-        for pair in missing:
-            if surplus and pair[1] and _close(one.row, pair[0]):
-                taken = min(surplus, pair[1])
-                surplus, pair[1] = surplus - taken, pair[1] - taken
+        surplus = max(one.surplus, 0)
+        for number, other in enumerate(missing):
+            if surplus and counts[number] and _close(one.row, other.row):
+                taken = min(surplus, counts[number])
+                surplus, counts[number] = surplus - taken, counts[number] - taken
         if surplus:
             left.append(Difference(one.row, surplus))
-    return [*left, *(Difference(row, -count) for row, count in missing if count)]
+    return [*left, *(Difference(one.row, -count) for one, count in zip(missing, counts, strict=True) if count)]
 
 
 def _close(one: Any, other: Any) -> bool:

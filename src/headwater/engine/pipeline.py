@@ -93,7 +93,7 @@ class Pipeline:
         self.store.close()
 
     def catch_up(self, end: Position | None = None) -> Iterator[Progress]:
-        """Batches up to a position, or to where the log is now. Raises `RecordFailed`, `Fenced` and what the disk does."""
+        """Batches up to a position, or to where the log is now. Raises `RecordFailed` and `Fenced`."""
         end = self._log.position() if end is None else end
         if self.generation.batch == 0:
             yield self._advance(Cut(START, 0, None), end)

@@ -48,7 +48,9 @@ class AggregatePlan:
     results: list[Expression] = field(default_factory=list)
     _functions: list[tuple[FunctionKind, int, int]] = field(default_factory=list)
 
-    def add(self, function: FunctionKind, arguments: Sequence[Expression], output: Expression, result: DataType) -> None:
+    def add(
+        self, function: FunctionKind, arguments: Sequence[Expression], output: Expression, result: DataType
+    ) -> None:
         first = len(self.arguments)
         self.arguments += arguments
         self._functions.append((function, first, len(self.arguments)))
@@ -58,7 +60,9 @@ class AggregatePlan:
     def functions(self, names: Sequence[str]) -> tuple[Function, ...]:
         """The kernel's functions, given what the arguments' columns are called."""
         return tuple(
-            Function(function, tuple(names[first:last]), f"f{number}", to_arrow_type(self.types[number], timezone="UTC"))
+            Function(
+                function, tuple(names[first:last]), f"f{number}", to_arrow_type(self.types[number], timezone="UTC")
+            )
             for number, (function, first, last) in enumerate(self._functions)
         )
 

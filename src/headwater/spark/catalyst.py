@@ -30,7 +30,8 @@ class Catalyst:
 
     def __init__(self, session: SparkSession) -> None:
         self.session = session
-        self._jvm: Any = session._jvm  # noqa: SLF001
+        jvm: Any = session._jvm  # noqa: SLF001
+        self._jvm = jvm
         self._gateway: Any = session.sparkContext._gateway  # noqa: SLF001
         self.none = self.module("scala.None")
         self.nil = self.module("scala.collection.immutable.Nil")
@@ -39,8 +40,8 @@ class Catalyst:
         self._aliases = self.module(f"{_CATALYST}.expressions.Alias")
         self._substitution = self.module(f"{_CATALYST}.optimizer.CollapseProject")
         self._normalization = self.module(f"{_CATALYST}.optimizer.NormalizeFloatingNumbers")
-        self.expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
-        self.plans = self._jvm.org.apache.spark.sql.catalyst.plans.logical
+        self.expressions = jvm.org.apache.spark.sql.catalyst.expressions
+        self.plans = jvm.org.apache.spark.sql.catalyst.plans.logical
 
     def module(self, name: str) -> Any:
         """A Scala object by its name."""
@@ -56,33 +57,31 @@ class Catalyst:
         return [values.productElement(number) for number in range(values.productArity())]
 
     def parse(self, sql: str) -> Node:
-        return self.session._jsparkSession.sessionState().sqlParser().parsePlan(sql)  # type: ignore[attr-defined]  # noqa: SLF001
+        return self.session._jsparkSession.sessionState().sqlParser().parsePlan(sql)  # noqa: SLF001
 
     def analyze(self, sql: str) -> Node:
         """The plan of a query, with all names and types resolved."""
         return analyzed(self.session.sql(sql))
 
     def optimize(self, plan: Node) -> Node:
-        return self.session._jsparkSession.sessionState().executePlan(plan, self._mode()).optimizedPlan()  # type: ignore[attr-defined]  # noqa: SLF001
+        return self.session._jsparkSession.sessionState().executePlan(plan, self._mode()).optimizedPlan()  # noqa: SLF001
 
     def frame(self, plan: Node) -> DataFrame:
         """A DataFrame of a plan."""
-        return DataFrame(self._datasets.ofRows(self.session._jsparkSession, plan), self.session)  # type: ignore[attr-defined]  # noqa: SLF001
+        return DataFrame(self._datasets.ofRows(self.session._jsparkSession, plan), self.session)  # noqa: SLF001
 
     def column(self, expression: Expression) -> Column:
         return ClassicColumn(self._utilities.column(expression))
 
     def expression(self, column: Column) -> Expression:
-        return self._utilities.expression(column._jc)  # type: ignore[attr-defined]  # noqa: SLF001
+        return self._utilities.expression(column._jc)  # noqa: SLF001
 
     def alias(self, expression: Expression, attribute: Expression) -> Expression:
         """The expression as a column that is known by the id of an attribute."""
-        return self._aliases.apply(
-            expression, attribute.name(), attribute.exprId(), self.nil, self.none, self.nil
-        )
+        return self._aliases.apply(expression, attribute.name(), attribute.exprId(), self.nil, self.none, self.nil)
 
     def substitution(self, values: Mapping[int, tuple[Expression, Expression]]) -> Substitution:
-        """A function that puts values in the place of attributes: `values` has for each id the attribute and its value."""
+        """A function that puts values in the place of attributes: `values` has by id the attribute and its value."""
         aliases = self.sequence(self.alias(value, attribute) for attribute, value in values.values())
         mapping = self._substitution.getAliasMap(aliases)
         return lambda expression: self._substitution.replaceAlias(expression, mapping)
@@ -147,7 +146,7 @@ class Catalyst:
 
 
 def analyzed(frame: DataFrame) -> Node:
-    return frame._jdf.queryExecution().analyzed()  # type: ignore[attr-defined]  # noqa: SLF001
+    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001
 
 
 def kind(value: Any) -> str:

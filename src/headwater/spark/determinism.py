@@ -1,8 +1,8 @@
-"""A view is a function of the log: what would depend on chance, time or the order of rows is refused, or given an order.
+"""A view is a function of the log: what would depend on chance, time or the order of rows is refused or given an order.
 
-Spark leaves open which of several equal rows comes first, and in which order a list is collected. Here rows that are equal
-by the stated order are ordered by all their columns, and collected lists come in ascending order. The plan that results
-is both what a pipeline keeps up to date and what verification runs, so both mean the same.
+Spark leaves open which of several equal rows comes first, and in which order a list is collected. Here rows that are
+equal by the stated order are ordered by all their columns, and collected lists come in ascending order. The plan that
+results is both what a pipeline keeps up to date and what verification runs, so both mean the same.
 """
 
 from __future__ import annotations
@@ -117,7 +117,9 @@ class _Determination:
         name = kind(function)
         if name in _FIRST:
             construct, instead = _FIRST[name]
-            hint = f"Say which row is meant: {instead}(value, order), or {construct}_value(...) OVER (... ORDER BY ...)."
+            hint = (
+                f"Say which row is meant: {instead}(value, order), or {construct}_value(...) OVER (... ORDER BY ...)."
+            )
             raise UnsupportedQuery(f"{construct}() without an order", hint=hint)
         if name in ("CollectList", "CollectSet") and self._catalyst.is_orderable(function.dataType().elementType()):
             return self._catalyst.expressions.SortArray(expression)
@@ -150,7 +152,8 @@ class _Determination:
         """
         if not items(node.orderSpec()):
             return node
-        by_rows, by_range = [], []
+        by_rows: list[Expression] = []
+        by_range: list[Expression] = []
         for named in items(node.windowExpressions()):
             frame = named.child().windowSpec().frameSpecification()
             (by_rows if kind(frame.frameType()) == "RowFrame" else by_range).append(named)

@@ -51,7 +51,7 @@ LinearStep: TypeAlias = Filter | Project | Expand | Generate
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """The rows of a producer, its columns bound to attributes (None: not used), and the steps they are taken through."""
+    """The rows of a producer, its columns bound to attributes (None: not used), and the steps that they take."""
 
     producer: int
     binding: Sequence[Expression | None]
@@ -150,13 +150,17 @@ class Flow:
     def levels(self) -> int:
         return max((operator.level for operator in self.operators.values()), default=0)
 
-    def connect(self, relation: Relation, operator: int, port: str, columns: Sequence[Expression], key: Sequence[Expression]) -> None:
+    def connect(
+        self, relation: Relation, operator: int, port: str, columns: Sequence[Expression], key: Sequence[Expression]
+    ) -> None:
         for branch in relation.branches:
             self.edges.append(Edge(len(self.edges), branch, operator, port, columns, key))
 
     def above(self, *relations: Relation) -> int:
         """The level of an operator that reads these."""
-        return 1 + max((self.level(branch.producer) for relation in relations for branch in relation.branches), default=0)
+        return 1 + max(
+            (self.level(branch.producer) for relation in relations for branch in relation.branches), default=0
+        )
 
 
 def node_text(node: Node) -> str:

@@ -6,10 +6,14 @@ import hashlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import arrow_udf
+from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+
+from headwater.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,13 @@ class Function:
     name: str
     function: Callable[..., pa.Array]
     returns: str
+
+    def __post_init__(self) -> None:
+        parameters = inspect.signature(self.function).parameters.values()
+        if any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD, one.KEYWORD_ONLY) for one in parameters):
+            raise UsageError(
+                f"Function {self.name!r} must have a fixed number of arguments.", hint="Name each: def f(a, b): ..."
+            )
 
     @property
     def fingerprint(self) -> str:
@@ -32,4 +43,23 @@ class Function:
 
 def register(session: SparkSession, function: Function) -> None:
     """Makes a function known to SQL."""
-    session.udf.register(function.name, arrow_udf(function.function, function.returns))  # type: ignore[call-overload]
+    count = len(inspect.signature(function.function).parameters)
+    call: Any = arrow_udf
+    session.udf.register(function.name, call(guarded(function.function, count), function.returns, ArrowUDFType.SCALAR))
+
+
+def guarded(function: Callable[..., pa.Array], count: int) -> Callable[..., pa.Array]:
+    """The function, which may be given one array more: which rows are meant for it. The others become null.
+
+    Between two stages rows of all views go together through a function of one of them.
+    """
+
+    def call(*arguments: pa.Array) -> pa.Array:
+        if len(arguments) == count:
+            return function(*arguments)
+        mine = arguments[-1]
+        result = function(*(argument.filter(mine) for argument in arguments[:-1]))
+        places = pc.subtract(pc.cumulative_sum(mine.cast(pa.int64())), 1)
+        return result.take(pc.if_else(mine, places, None))
+
+    return call

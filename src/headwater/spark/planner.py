@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
@@ -13,7 +12,20 @@ from pyspark.sql.types import BooleanType, DataType, LongType, StructField, Stru
 from headwater.errors import UnsupportedQuery
 from headwater.log.topic import Topic
 from headwater.spark.aggregates import plan_aggregates
-from headwater.spark.catalyst import Catalyst, Substitution, Expression, Node, analyzed, children, data_type, identity, items, kind, option, walk
+from headwater.spark.catalyst import (
+    Catalyst,
+    Expression,
+    Node,
+    Substitution,
+    analyzed,
+    children,
+    data_type,
+    identity,
+    items,
+    kind,
+    option,
+    walk,
+)
 from headwater.spark.flow import Branch, Expand, Filter, Flow, Generate, Native, Operator, Project, Relation, Source
 from headwater.views.aggregate import Aggregate
 from headwater.views.join import Join, JoinKind
@@ -115,7 +127,9 @@ class Planner:
 
     def schema(self, prefix: str, columns: Sequence[Expression]) -> pa.Schema:
         """The columns of a port, by number."""
-        return pa.schema([(f"{prefix}{number}", arrow_type(data_type(column))) for number, column in enumerate(columns)])
+        return pa.schema(
+            [(f"{prefix}{number}", arrow_type(data_type(column))) for number, column in enumerate(columns)]
+        )
 
     def _operator(
         self,
@@ -170,7 +184,9 @@ class Planner:
     def _python(self, node: Node) -> Relation:
         """Functions in Python: Spark has taken them out of their expressions, and does so again when they are run."""
         results = items(node.resultAttrs())
-        columns = [self.catalyst.alias(function, made) for function, made in zip(items(node.udfs()), results, strict=True)]
+        columns = [
+            self.catalyst.alias(function, made) for function, made in zip(items(node.udfs()), results, strict=True)
+        ]
         child = self.relation(children(node)[0])
         return child.then(Project(columns), output=[*child.output, *results])
 
@@ -227,10 +243,14 @@ class Planner:
         """A join by equal keys."""
         sides = [*left.output, *left_key], [*right.output, *right_key]
         schemas = self.schema("l", sides[0]), self.schema("r", sides[1])
-        keys = [
-            tuple(schema.names[len(schema) - len(key) :]) for schema, key in zip(schemas, (left_key, right_key), strict=True)
-        ]
-        kernel = Join(how, *schemas, *keys, null_safe=null_safe, single=single)
+        kernel = Join(
+            how,
+            *schemas,
+            tuple(schemas[0].names[len(left.output) :]),
+            tuple(schemas[1].names[len(right.output) :]),
+            null_safe=null_safe,
+            single=single,
+        )
         inputs = {"left": Input(left, sides[0], left_key), "right": Input(right, sides[1], right_key)}
         attributes: list[Expression | None] = [*left.output, *(None for _ in left_key)]
         columns = list(sides[0])
@@ -248,7 +268,7 @@ class Planner:
     def _unmatched(
         self, how: JoinKind, left: Relation, right: Relation, pairs: Relation, exists: Expression | None
     ) -> Relation:
-        """A join with more than equal keys in its condition: what has no pair that passed it is found by its whole row."""
+        """A join with more than equal keys in its condition: rows without a pair that holds are found as whole rows."""
         if how in ("semi", "anti", "existence"):
             return self._by_row(how, left, pairs, exists)
         parts = [pairs]
@@ -270,7 +290,7 @@ class Planner:
 
     def _aggregate(self, node: Node) -> Relation:
         found = self.catalyst.unapply("PhysicalAggregation", node)
-        plan = found and plan_aggregates(self.catalyst, items(found[1]))
+        plan = plan_aggregates(self.catalyst, items(found[1])) if found else None
         if not found or plan is None:
             return self._native_aggregate(node)
         grouping = items(found[0])
@@ -281,7 +301,9 @@ class Planner:
         kernel = Aggregate(tuple(schema.names[: len(keys)]), plan.functions(schema.names[len(keys) :]), schema)
         detail = ", ".join(str(key.sql()) for key in keys) or "everything"
         types = [*(data_type(key) for key in keys), *plan.types]
-        operator = self._operator("aggregate" if plan.types else "distinct", detail, kernel, {"rows": Input(child, columns, keys)}, types)
+        operator = self._operator(
+            "aggregate" if plan.types else "distinct", detail, kernel, {"rows": Input(child, columns, keys)}, types
+        )
         binding = [*(expression.toAttribute() for expression in grouping), *plan.outputs]
         relation = Relation((Branch(operator.number, binding),), binding).then(Project(plan.finishing))
         relation, results = self._attach(Relation(relation.branches, [*binding, *plan.results]), items(found[2]))
@@ -304,13 +326,10 @@ class Planner:
 
         empty = None
         if not grouping:
-            empty = catalyst.frame(node.makeCopy(catalyst.array([node.groupingExpressions(), node.aggregateExpressions(), self._nothing(node.child()), catalyst.none]))).toArrow()
+            nothing = catalyst.plans.LocalRelation(node.child().output(), catalyst.nil, False, catalyst.none)
+            empty = catalyst.frame(node.withNewChildren(catalyst.sequence([nothing]))).toArrow()
         keys = [catalyst.normalized(expression) for expression in grouping]
         return self._native("aggregate by group", child, keys, build, [name.toAttribute() for name in named], empty)
-
-    def _nothing(self, child: Node) -> Node:
-        """An empty relation with the attributes of a plan."""
-        return self.catalyst.plans.LocalRelation(child.output(), self.catalyst.nil, False, self.catalyst.none)
 
     def _window(self, node: Node) -> Relation:
         child = self.relation(node.child())
@@ -347,7 +366,9 @@ class Planner:
         native = Native(child.output, build, outputs, types, empty, self.flow.number())
         detail = ", ".join(str(key.sql()) for key in keys) or "everything"
         row_types = [data_type(column) for column in columns]
-        operator = self._operator(title, detail, kernel, {"rows": Input(child, columns, keys)}, row_types, native=native)
+        operator = self._operator(
+            title, detail, kernel, {"rows": Input(child, columns, keys)}, row_types, native=native
+        )
         return Relation((Branch(operator.number, outputs),), outputs)
 
     def _limit(self, node: Node) -> Relation:
@@ -361,11 +382,13 @@ class Planner:
             elif name == "Project":
                 projects.append(items(node.projectList()))
             elif name != "LocalLimit":
-                raise UnsupportedQuery("LIMIT without ORDER BY", hint="Say which rows come first: ORDER BY ... LIMIT ...")
+                raise UnsupportedQuery(
+                    "LIMIT without ORDER BY", hint="Say which rows come first: ORDER BY ... LIMIT ..."
+                )
             node = children(node)[0]
         relation = self._top(node, limit, offset)
-        for columns in reversed(projects):
-            relation, columns = self._attach(relation, columns)
+        for given in reversed(projects):
+            relation, columns = self._attach(relation, given)
             relation = relation.then(Project(columns), output=[column.toAttribute() for column in columns])
         return relation
 

@@ -25,7 +25,7 @@ def project(
     *,
     passing: bool,
 ) -> DataFrame:
-    """The rows of each edge, computed from those of its producer. Rows that are passing, and notes, stay what they are."""
+    """The rows of each edge, computed from those of its producer. Rows that pass, and notes, stay what they are."""
     projection = _Projection(catalyst, _on_edges(rows, edges), slots, edges)
     projection.bind(edges, produced)
     for depth in range(max((len(edge.branch.steps) for edge in edges), default=0)):
@@ -105,6 +105,7 @@ class _Projection:
                 if kind(value) == "AttributeReference":
                     targets.append((edge.number, column.toAttribute(), value))
                 else:
+                    value = self._only_mine(edge, value)
                     name = self._name()
                     made[name] = self._guarded(edge, self._catalyst.column(value)).alias(name)
                     targets.append((edge.number, column.toAttribute(), name))
@@ -140,6 +141,20 @@ class _Projection:
             raise UnsupportedQuery(f"the generator {name}", hint="explode, posexplode, inline and stack work.")
         self._rows = self._rows.select("*", generated.alias(*made))
         self._set_all(edge, step.outputs, made)
+
+    def _only_mine(self, edge: Edge, value: Expression) -> Expression:
+        """A function in Python is called for all rows, whatever stands around it: it is told which ones are its own."""
+        if kind(value) != "PythonUDF":
+            return value
+        mine = self._catalyst.expressions.EqualTo(
+            self._columns()[EDGE], self._catalyst.expression(F.lit(edge.number))
+        )
+        arguments = [
+            self._catalyst.only_if(mine, self._only_mine(edge, argument)) for argument in children(value)
+        ]
+        parts = [value.productElement(number) for number in range(value.productArity())]
+        parts[3] = self._catalyst.sequence([*arguments, mine])
+        return value.makeCopy(self._catalyst.array(parts))
 
     def _now(self, edge: Edge, expression: Expression) -> Column:
         """An expression over the columns as they are now."""

@@ -1,7 +1,7 @@
 """What runs in Spark's Python workers: reading the log, and a level's operators over their state.
 
-A stage takes all rows of its task, hands each operator its own, and gives back what the operators have to tell, the rows
-that only pass, and one note for the driver about the files it has written.
+A stage takes all rows of its task, hands each operator its own, and gives back what the operators have to tell, the
+rows that only pass, and one note for the driver about the files it has written.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from pyspark import TaskContext
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.merging import merge
 from headwater.engine.runs import RunWriter, lookup
+from headwater.errors import Overflow, TooManyRows, UsageError
 from headwater.log.embedded import EmbeddedLog, open_log
 from headwater.model.position import Position
+from headwater.spark.failures import OPERATOR
 from headwater.spark.slots import HASH, NOTE, NOTES, PASSING, ROUTE, WEIGHT
 from headwater.views.kernel import Kernel, Part
 from headwater.views.zset import consolidate
@@ -29,6 +31,13 @@ from headwater.views.zset import consolidate
 BATCH = "headwater.batch"
 """The local property of a job that says what its batch is."""
 ROWS_PER_BATCH = 200_000
+
+
+class OperatorFailed(UsageError):
+    """What a kernel refuses, told so that the driver finds the operator in the text that Spark hands it."""
+
+    def __init__(self, number: int, error: UsageError) -> None:
+        super().__init__(f"{OPERATOR} {number}: {error.message} hint: {error.hint}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +135,7 @@ class LevelStage:
         writer.close()
         yield from self._note(note)
 
-    def _results(
-        self, given: pa.Table, batch: Batch, writer: RunWriter, note: StageNote
-    ) -> Iterator[pa.RecordBatch]:
+    def _results(self, given: pa.Table, batch: Batch, writer: RunWriter, note: StageNote) -> Iterator[pa.RecordBatch]:
         by_route = _by_route(given)
         for operator in self.operators:
             yield from self._run(operator, by_route, batch, writer, note)
@@ -150,7 +157,10 @@ class LevelStage:
         if not rows_in and not first:
             return
         old = self._old(operator, changes, batch)
-        step = operator.kernel.step(old, changes, first=first)
+        try:
+            step = operator.kernel.step(old, changes, first=first)
+        except (Overflow, TooManyRows) as error:
+            raise OperatorFailed(operator.number, error) from error
         for part, rows in step.state.items():
             _keep(operator, part, rows, batch, writer, note)
         note.operators[operator.number] = (rows_in, step.out.num_rows)
@@ -237,9 +247,7 @@ def _log(directory: str) -> EmbeddedLog:
     return open_log(directory, create=False, upkeep=False)
 
 
-def _keep(
-    operator: StageOperator, part: str, rows: pa.Table, batch: Batch, writer: RunWriter, note: StageNote
-) -> None:
+def _keep(operator: StageOperator, part: str, rows: pa.Table, batch: Batch, writer: RunWriter, note: StageNote) -> None:
     """Adds to a part of an operator's state, and merges its runs where there are many."""
     name, measures = arrangement(operator, part), operator.kernel.parts[part].measures
     schema = part_schema(operator.kernel.parts[part])
@@ -270,7 +278,9 @@ def _read(source: StageSource, batch: Batch, task: int) -> Iterator[pa.Table]:
     assert source.topic is not None
     start, end = Position.parse(batch.start), Position.parse(batch.end)
     log = _log(batch.log)
-    for found in log.batches(source.topic, start=start, end=end, columns=[*source.columns, *({"_offset"} - set(source.columns))]):
+    for found in log.batches(
+        source.topic, start=start, end=end, columns=[*source.columns, *({"_offset"} - set(source.columns))]
+    ):
         if found.partition % batch.tasks == task:
             records = _without(found.records, source.topic, found.partition, batch)
             yield records.select(list(source.columns))

@@ -34,7 +34,9 @@ class Template:
             self._produced[native.rows if native else operator.number] = self._slots.place(operator.types)
             if native:
                 self._produced[operator.number] = self._slots.place(native.types)
-        self._ports = {edge.number: self._slots.place([data_type(column) for column in edge.columns]) for edge in flow.edges}
+        self._ports = {
+            edge.number: self._slots.place([data_type(column) for column in edge.columns]) for edge in flow.edges
+        }
 
     def build(self, tasks: int) -> list[DataFrame]:
         """The DataFrames of a batch, one job each, to be run one after the other; their rows are notes of stages.

@@ -89,8 +89,7 @@ def _rows(log: EmbeddedLog, topic: Topic, position: Position, excluded: Sequence
 def _newest(records: pa.Table, topic: Topic) -> pa.Table:
     """The newest record of each key, where it is no tombstone."""
     ordered = records.sort_by([("_commit", "ascending"), ("_offset", "ascending")])
-    last: dict[tuple[object, ...], int] = {}
-    for number, key in enumerate(zip(*(ordered[name].to_pylist() for name in topic.key), strict=True)):
-        last[key] = number
+    keys = zip(*(ordered[name].to_pylist() for name in topic.key), strict=True)
+    last = {key: number for number, key in enumerate(keys)}
     newest = ordered.take(pa.array(sorted(last.values()), pa.int64()))
     return newest.filter(pc.invert(newest["_deleted"]))
