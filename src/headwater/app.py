@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
-import duckdb
 import pyarrow as pa
 
+from headwater.engine.database import NAME, is_prepared
+from headwater.engine.explanation import Explanation
+from headwater.engine.failures import UnknownView
+from headwater.engine.functions import Function
+from headwater.engine.manifest import Size
 from headwater.engine.pipeline import Pipeline, Progress
 from headwater.engine.reading import WAIT, Reader, Snapshot
-from headwater.engine.manifest import Size
 from headwater.engine.store import Excluded, Generation, Store, delete_state
 from headwater.engine.subscription import Subscription
 from headwater.errors import UsageError
@@ -23,10 +27,12 @@ from headwater.log.names import check_name
 from headwater.log.options import TopicOptions
 from headwater.log.topic import Topic
 from headwater.model.position import Position
-from headwater.spark.functions import Function
-from headwater.spark.program import Program
-from headwater.spark.session import start_session
-from headwater.spark.verification import Batches, Verification
+
+if TYPE_CHECKING:
+    from headwater.engine.querying import Answer
+    from headwater.spark.program import Program
+    from headwater.spark.runtime import Runtime
+    from headwater.spark.verification import Verification
 
 OnError = Literal["fail", "dead_letter"]
 
@@ -43,7 +49,7 @@ class App:
         self._policies: dict[str, str] = {}
         self._functions: list[Function] = []
         self._pipeline_options = pipeline
-        self._program: Program | None = None
+        self._runtime: Runtime | None = None
         self._pipeline: Pipeline | None = None
         self._reader: Reader | None = None
         self._stopped = threading.Event()
@@ -90,14 +96,26 @@ class App:
             raise UsageError(f"There are two views called {name!r}.", hint="Give one of them another name.")
         if on_error not in ("fail", "dead_letter"):
             raise UsageError(f"{on_error!r} is no way to handle errors.", hint="Use 'fail' or 'dead_letter'.")
-        self._views[name] = sql.strip().rstrip(";")
+        # Not stripped at its beginning, so that lines are counted as the user does.
+        self._views[name] = sql.rstrip().rstrip(";")
         self._policies[name] = on_error
-        self._program = None
+        self._runtime = None
+
+    def sql_files(self, directory: str | Path) -> list[str]:
+        """Adds the `*.sql` files of a directory as views: `revenue.sql` is the view `revenue`, and its text the SQL.
+
+        A view that is defined already stays as it is. Returns the names of those that were added.
+        """
+        files = {file.stem: file for file in sorted(Path(directory).glob("*.sql")) if file.is_file()}
+        added = [name for name in files if name not in self._views]
+        for name in added:
+            self.view(name, files[name].read_text(encoding="utf-8"))
+        return added
 
     def function(self, name: str, function: Callable[..., pa.Array], returns: str) -> None:
         """A function in Python for use in SQL: Arrow arrays in, one Arrow array out. It must be deterministic."""
         self._functions.append(Function(name, function, returns))
-        self._program = None
+        self._runtime = None
 
     @property
     def views(self) -> Mapping[str, str]:
@@ -107,12 +125,21 @@ class App:
     @property
     def program(self) -> Program:
         """The views, planned. Raises `InvalidQuery` and `UnsupportedQuery`."""
-        if self._program is None:
+        return self.plan().program
+
+    def plan(self, on_step: Callable[[str], None] = lambda _: None) -> Runtime:
+        """Starts Spark and plans the views, which takes some seconds; `on_step` is told what is going on."""
+        if self._runtime is None:
             if not self._views:
-                raise UsageError("This application has no views.", hint="Define one: app.view('name', 'SELECT ...').")
-            session = start_session(self._master)
-            self._program = Program(session, self.log.topics(), self._views, self._functions)
-        return self._program
+                raise UsageError(
+                    "This application has no views.",
+                    hint="Define one: app.view('name', 'SELECT ...'), or put the query into name.sql beside it.",
+                )
+            # Spark takes a second to import, and who only reads does not need it.
+            from headwater.spark.runtime import Runtime
+
+            self._runtime = Runtime(self._master, self.log, self._views, self._functions, on_step)
+        return self._runtime
 
     def catch_up(self, end: Position | None = None) -> Position:
         """Brings all views to a position, or to where the log is now, and returns when they are there."""
@@ -129,6 +156,8 @@ class App:
         self._stopped.clear()
         for progress in self.pipeline.follow(self._stopped.is_set):
             on_batch(progress)
+            if self._stopped.is_set():
+                break
 
     def stop(self) -> None:
         """Lets `run` return after the batch that it is in."""
@@ -153,36 +182,60 @@ class App:
         """The rows of several views (all, if none are named), all at one position."""
         return self._open_reader().read(list(self._views if views is None else views), at_least, timeout)
 
-    def query(self, sql: str, *, at_least: Position | None = None) -> pa.Table:
-        """Runs SQL over the views, all at one position. It is DuckDB's SQL, and only reads."""
-        snapshot = self.snapshot(at_least=at_least)
-        with duckdb.connect(config={"enable_external_access": False}) as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            for name, table in snapshot.tables.items():
-                connection.register(name, table)
-            return connection.execute(sql).to_arrow_table()
+    def query(self, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> pa.Table:
+        """Runs SQL over the views, all at one position. It is DuckDB's SQL, and only reads. Raises `InvalidQuery`."""
+        return self.answer(sql, at_least=at_least, timeout=timeout).table
+
+    def answer(self, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> Answer:
+        """As `query`, with the position that the views had."""
+        # DuckDB takes a tenth of a second to import, and only queries need it.
+        from headwater.engine.querying import query
+
+        return query(self._open_reader(), sql, at_least=at_least, timeout=timeout)
 
     def subscribe(self, view: str, *, after: Position | None = None) -> Subscription:
         """The content of a view and then every change of it, or every change after a position."""
         return Subscription(self.directory, view, after)
 
     def verify(self, view: str) -> Verification:
-        """Compares a view with what its SQL gives as an ordinary batch query over the log at the view's position."""
+        """Compares a view with what its SQL gives as an ordinary batch query over the log at the view's position.
+
+        Raises `UsageError` if the views were defined otherwise when they were built.
+        """
+        self._check_known(view)
         snapshot = self.snapshot([view])
+        runtime = self.plan()
         with Store(self.directory) as store:
-            excluded = store.excluded(snapshot.generation)
-        batches = Batches(self.program, self.log, self._functions)
-        return batches.verify(view, snapshot.tables[view], snapshot.position, excluded)
+            built, excluded = store.generation(snapshot.generation), store.excluded(snapshot.generation)
+        if built.fingerprint != runtime.program.fingerprint:
+            raise UsageError(
+                "The views are defined otherwise now than when they were built.",
+                hint="Run the application first, so that they are built anew.",
+            )
+        return runtime.verify(view, snapshot.tables[view], snapshot.position, excluded)
+
+    def explain(self, view: str | None = None) -> Explanation:
+        """The operators of a view, or of all: their levels, their keys, their state, and what reaches them."""
+        if view is not None:
+            self._check_known(view)
+        runtime = self.plan()
+        built = self.published()
+        same = built is not None and built.fingerprint == runtime.program.fingerprint
+        explained = runtime.explain(self.state() if same else None)
+        return explained if view is None else explained.of(view)
+
+    def published(self) -> Generation | None:
+        """The definition that readers see, and how far it is; None if nothing was published yet."""
+        with self._store() as stores:
+            return next((store.current() for store in stores), None)
 
     def state(self) -> dict[str, Size]:
         """The size of every part of the state and of every view, on disk."""
-        with Store(self.directory) as store:
-            current = store.current()
-            return {} if current is None else store.sizes(current.id)
-
-    def generations(self) -> list[Generation]:
-        with Store(self.directory) as store:
-            return store.generations()
+        with self._store() as stores:
+            for store in stores:
+                current = store.current()
+                return {} if current is None else store.sizes(current.id)
+        return {}
 
     def dead_letters(self) -> list[Excluded]:
         """The records that views with on_error='dead_letter' have refused."""

@@ -14,6 +14,10 @@
     |  |- RecordsGone        the records asked for were deleted by retention
     |  |- PositionGone       retention or compaction removed what a read at this position would have to show
     |  |- BufferFull         a producer is ahead of the disk, and its policy says so
+    |  |- InvalidQuery       SQL of a view or of a query that does not parse or resolve
+    |  |- UnsupportedQuery   a view asks for something that can not be kept up to date
+    |  |- ViewFailed         an expression of a view failed on the records of a batch
+    |  |- RecordFailed       the record that makes a view fail
     |  |- TooManyRows        a scalar subquery of a view has more than one row
     |  `- Overflow           a sum of a view does not fit its type
     |- ExternalError
@@ -245,14 +249,23 @@ class UnsupportedQuery(UsageError):
 
 
 class InvalidQuery(UsageError):
-    """SQL of a view that does not parse, or that names something that is not there."""
+    """SQL that does not parse, or that names something that is not there; of a view, or (None) of a query over views.
+
+    `line` and `column` are counted from 1; `excerpt` is that line with a caret below the place, where it is known.
+    """
 
     code = "invalid_query"
 
-    def __init__(self, view: str, reason: str, where: str = "") -> None:
-        place = f" at {where}" if where else ""
-        super().__init__(f"The SQL of view {view!r} is wrong{place}: {reason}")
-        self.view, self.reason, self.where = view, reason, where
+    def __init__(
+        self, view: str | None, reason: str, *, line: int | None = None, column: int | None = None, sql: str = ""
+    ) -> None:
+        subject = "The query" if view is None else f"The SQL of view {view!r}"
+        place = "" if line is None else f" at line {line}, column {column}"
+        super().__init__(f"{subject} is wrong{place}: {reason}")
+        self.view, self.reason, self.line, self.column = view, reason, line, column
+        self.excerpt = _excerpt(sql, line, column or 1) if line is not None else ""
+        if self.excerpt:
+            self.add_note(self.excerpt)
 
 
 class ViewFailed(UsageError):
@@ -358,3 +371,20 @@ class CatalogUnusable(ExternalError):
             hint="Bring the directory back from a backup." if damaged else "Look at its owner and permissions.",
         )
         self.path, self.reason, self.damaged = path, reason, damaged
+
+
+_EXCERPT_WIDTH_MAX = 100
+# Where a line of an excerpt is cut.
+_CUT = "…"
+
+
+def _excerpt(text: str, line: int, column: int) -> str:
+    """The line of a text in which something is wrong, and a caret below the place; nothing if there is no such line."""
+    lines = text.splitlines()
+    if not 1 <= line <= len(lines):
+        return ""
+    shown, place = lines[line - 1].expandtabs(1), max(column - 1, 0)
+    first = max(0, min(place - _EXCERPT_WIDTH_MAX // 2, len(shown) - _EXCERPT_WIDTH_MAX))
+    before, after = _CUT if first else "", _CUT if first + _EXCERPT_WIDTH_MAX < len(shown) else ""
+    part = shown[first : first + _EXCERPT_WIDTH_MAX]
+    return f"{before}{part}{after}\n{' ' * (place - first + len(before))}^"

@@ -35,17 +35,25 @@ def view_failure(error: PySparkException, views: dict[str, str], owners: dict[in
     return ViewFailed(None, _sentence(message))
 
 
-def query_failure(view: str, error: PySparkException) -> HeadwaterError:
+def query_failure(view: str, sql: str, error: PySparkException) -> HeadwaterError:
     """SQL that does not parse, or that names what is not there."""
     message = (error.getMessage() or str(error)).split("\n")[0].strip()
-    where = ""
-    if isinstance(error, ParseException | AnalysisException):
-        summary = " ".join(context.summary() for context in error.getQueryContext())
-        place = re.search(r"line (\d+), position (\d+)", summary or str(error)) or re.search(
-            r"line (\d+), pos (\d+)", str(error)
-        )
-        where = f"line {place[1]}, column {place[2]}" if place else ""
-    return InvalidQuery(view, _sentence(re.sub(r"\s*SQLSTATE: \w+.*$", "", message)), where)
+    line, column = _place(error)
+    reason = _sentence(re.sub(r"\s*SQLSTATE: \w+.*$", "", message))
+    return InvalidQuery(view, reason, line=line, column=column, sql=sql)
+
+
+def _place(error: PySparkException) -> tuple[int | None, int | None]:
+    """The line and column that an error names, counted from 1."""
+    if not isinstance(error, ParseException | AnalysisException):
+        return None, None
+    summary = " ".join(context.summary() for context in error.getQueryContext())
+    if found := re.search(r"line (\d+), position (\d+)", summary or str(error)):
+        return int(found[1]), int(found[2])
+    # The parser counts columns from 0.
+    if found := re.search(r"line (\d+), pos (\d+)", str(error)):
+        return int(found[1]), int(found[2]) + 1
+    return None, None
 
 
 def in_view(view: str, error: UnsupportedQuery) -> HeadwaterError:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -13,32 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
-from headwater.errors import UsageError
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A function from Arrow arrays to one Arrow array of the same length."""
-
-    name: str
-    function: Callable[..., pa.Array]
-    returns: str
-
-    def __post_init__(self) -> None:
-        parameters = inspect.signature(self.function).parameters.values()
-        if any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD, one.KEYWORD_ONLY) for one in parameters):
-            raise UsageError(
-                f"Function {self.name!r} must have a fixed number of arguments.", hint="Name each: def f(a, b): ..."
-            )
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes when the function's source does, so that views which use it are built anew."""
-        try:
-            source = inspect.getsource(self.function)
-        except (OSError, TypeError):
-            source = self.function.__code__.co_code.hex()
-        return hashlib.sha256(f"{self.returns}\n{source}".encode()).hexdigest()
+from headwater.engine.functions import Function
 
 
 def register(session: SparkSession, function: Function) -> None:

@@ -32,7 +32,7 @@ def _read(catalyst: Catalyst, view: str, sql: str) -> set[str]:
     try:
         plan = catalyst.parse(sql)
     except PySparkException as error:
-        raise query_failure(view, error) from error
+        raise query_failure(view, sql, error) from error
     return set(_relations(catalyst, plan))
 
 

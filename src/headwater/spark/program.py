@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
 from headwater.engine.batch import Batch, StageNote
+from headwater.engine.functions import Function
 from headwater.engine.reading import encode_schema
 from headwater.errors import InternalError, InvalidQuery, UnsupportedQuery
 from headwater.log.topic import Topic
@@ -22,7 +23,7 @@ from headwater.spark.catalyst import Catalyst, Expression, Node, analyzed, data_
 from headwater.spark.determinism import determined
 from headwater.spark.failures import in_view, query_failure, unexpected, view_failure
 from headwater.spark.flow import Flow, Project, Relation
-from headwater.spark.functions import Function, register
+from headwater.spark.functions import register
 from headwater.spark.naming import in_order
 from headwater.spark.planner import Planner, arrow_type
 from headwater.spark.slots import HASH, WEIGHT
@@ -142,7 +143,7 @@ class Program:
         except UnsupportedQuery as error:
             raise in_view(name, error) from error
         except PySparkException as error:
-            raise query_failure(name, error) from error
+            raise query_failure(name, sql, error) from error
         types = [data_type(attribute) for attribute in relation.output]
         schema = pa.schema([(column, arrow_type(given)) for column, given in zip(names, types, strict=True)])
         self._planner.publish(name, relation, schema)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from pathlib import Path
 
+from py4j.java_gateway import JavaGateway
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from headwater.errors import ExternalError
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
 _SETTINGS = {
-    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     "spark.locality.wait": "0",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
@@ -22,14 +31,67 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+# What the virtual machine says of an option that Spark itself gives it, and that no setting silences.
+_NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
+
+
+class SparkNotStarted(ExternalError):
+    """Spark's Java virtual machine did not come up."""
+
+    code = "spark_not_started"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"Spark could not be started: {reason}.",
+            hint="Spark needs Java 17 or newer: install it, or let JAVA_HOME say where it is.",
+        )
+        self.reason = reason
 
 
 def start_session(master: str = "local[*]", **settings: str) -> SparkSession:
     """The session of this process, started if there is none. `settings` are Spark's, with `__` for a dot."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    chosen = {**_SETTINGS, **{name.replace("__", "."): value for name, value in settings.items()}}
+    if SparkSession.getActiveSession() is None and SparkContext._active_spark_context is None:  # noqa: SLF001
+        conf = SparkConf().setMaster(master).setAppName("headwater").setAll(list(chosen.items()))
+        SparkContext(conf=conf, gateway=_gateway(conf))
     builder = SparkSession.builder.master(master).appName("headwater")
-    for name, value in {**_SETTINGS, **{name.replace("__", "."): value for name, value in settings.items()}}.items():
+    for name, value in chosen.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _gateway(conf: SparkConf) -> JavaGateway | None:
+    """A virtual machine for Spark, whose standard error is passed on without noise; None if there is one already."""
+    if SparkContext._gateway is not None:  # noqa: SLF001
+        return None
+    reading, writing = os.pipe()
+    told = _Told(reading)
+    try:
+        return launch_gateway(conf, {"stderr": writing})
+    except (PySparkRuntimeError, OSError) as error:
+        raise SparkNotStarted(told.last() or str(error)) from error
+    finally:
+        os.close(writing)
+
+
+class _Told:
+    """Passes on what comes out of a pipe, and remembers the last of it."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe, self._last = pipe, b""
+        self._thread = threading.Thread(target=self._pass_on, name="spark-stderr", daemon=True)
+        self._thread.start()
+
+    def last(self) -> str:
+        return self._last.decode(errors="replace").strip().rstrip(".")
+
+    def _pass_on(self) -> None:
+        with os.fdopen(self._pipe, "rb", buffering=0) as lines:
+            for line in lines:
+                if line != _NOISE:
+                    self._last = line
+                    sys.stderr.write(line.decode(errors="replace"))
+                    sys.stderr.flush()

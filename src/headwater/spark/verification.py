@@ -5,7 +5,7 @@ Nothing of the planner, the kernels or the state takes part in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.engine.comparison import DOUBLES_WITHIN, Difference, differences
+from headwater.engine.functions import Function
 from headwater.engine.store import Excluded
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.spark.catalyst import Catalyst
 from headwater.spark.determinism import determined
-from headwater.spark.functions import Function, register
+from headwater.spark.functions import register
 from headwater.spark.program import Program, topic_schema
 
 
@@ -50,17 +51,21 @@ class Batches:
 
     def content(self, view: str, position: Position, excluded: Sequence[Excluded] = ()) -> pa.Table:
         """What a view's query gives at a position."""
+        return next(table for _, table in self.contents([view], position, excluded))
+
+    def contents(
+        self, views: Collection[str], position: Position, excluded: Sequence[Excluded] = ()
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """What each of several views' queries gives at a position."""
         for name in self._program.topics:
             topic = self._log.topic(name)
             rows = _rows(self._log, topic, position, [row for row in excluded if row.topic == name])
             self._frame(topic, rows).createOrReplaceTempView(f"`{name}`")
         for name, planned in self._program.views.items():
-            plan = determined(self._catalyst, self._catalyst.analyze(planned.sql))
-            if name == view:
-                found = self._catalyst.frame(plan).toArrow()
-                return found.cast(planned.schema)
-            self._catalyst.frame(plan).createOrReplaceTempView(f"`{name}`")
-        raise KeyError(view)
+            frame = self._catalyst.frame(determined(self._catalyst, self._catalyst.analyze(planned.sql)))
+            if name in views:
+                yield name, frame.toArrow().cast(planned.schema)
+            frame.createOrReplaceTempView(f"`{name}`")
 
     def verify(
         self, view: str, content: pa.Table, position: Position, excluded: Sequence[Excluded] = ()

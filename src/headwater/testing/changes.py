@@ -1,0 +1,100 @@
+"""Random changes of topics: inserts, updates, deletes, rows that move to another key, duplicates, over several topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TypeAlias
+
+from headwater.log.embedded import EmbeddedLog
+from headwater.testing.topics import TopicPlan
+
+Row: TypeAlias = Mapping[str, object]
+IDLE = "idle"
+"""A topic that no view reads: a commit to it moves the log, and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Rows that are appended to a topic, or keys of a table that are deleted."""
+
+    topic: str
+    rows: tuple[Row, ...]
+    delete: bool = False
+
+
+Commit: TypeAlias = tuple[Change, ...]
+
+
+def append(log: EmbeddedLog, commit: Commit) -> None:
+    """Makes a commit in a log."""
+    with log.commit() as made:
+        for change in commit:
+            if change.delete:
+                made.delete(change.topic, list(change.rows))
+            else:
+                made.append(change.topic, list(change.rows))
+
+
+class Changes:
+    """Makes commits one after the other. It knows what the tables hold, so that it can change and delete that."""
+
+    def __init__(self, dice: Random, topics: Sequence[TopicPlan]) -> None:
+        self._dice, self._topics = dice, topics
+        self._rows: dict[str, dict[tuple[object, ...], Row]] = {topic.name: {} for topic in topics}
+        self._sent: dict[str, list[Row]] = {topic.name: [] for topic in topics}
+
+    def commit(self) -> Commit:
+        """One commit: of one topic or several, now and then of none that counts."""
+        if self._dice.random() < 0.06:
+            return (Change(IDLE, ({"id": 1},)),)
+        chosen = self._dice.sample(self._topics, min(len(self._topics), self._dice.choice((1, 1, 1, 2, 3))))
+        return tuple(change for topic in chosen for change in self._of(topic))
+
+    def _of(self, topic: TopicPlan) -> list[Change]:
+        if not topic.key:
+            return [Change(topic.name, tuple(self._new(topic) for _ in range(self._dice.randint(1, 4))))]
+        chance = self._dice.random()
+        held = list(self._rows[topic.name].values())
+        if held and chance < 0.22:
+            return [self._delete(topic, self._dice.sample(held, self._dice.randint(1, min(3, len(held)))))]
+        if held and chance < 0.34:
+            return self._move(topic, self._dice.choice(held))
+        if held and chance < 0.38:
+            return [self._delete(topic, held)]
+        if chance < 0.44:
+            return [self._delete(topic, [self._new(topic)])]
+        return [self._upsert(topic, [self._new(topic) for _ in range(self._dice.randint(1, 4))])]
+
+    def _new(self, topic: TopicPlan) -> Row:
+        sent = self._sent[topic.name]
+        if sent and self._dice.random() < 0.25:
+            row = dict(self._dice.choice(sent))
+            if self._dice.random() < 0.5:
+                name = self._dice.choice([name for name, _ in topic.columns])
+                row[name] = self._dice.choice(topic.domain(name))
+        else:
+            row = {name: self._dice.choice(topic.domain(name)) for name, _ in topic.columns}
+        sent.append(row)
+        return row
+
+    def _upsert(self, topic: TopicPlan, rows: Sequence[Row]) -> Change:
+        for row in rows:
+            self._rows[topic.name][_key(topic, row)] = row
+        return Change(topic.name, tuple(rows))
+
+    def _delete(self, topic: TopicPlan, rows: Sequence[Row]) -> Change:
+        keys = [{name: row[name] for name in topic.key} for row in rows]
+        for row in rows:
+            self._rows[topic.name].pop(_key(topic, row), None)
+        return Change(topic.name, tuple(keys), delete=True)
+
+    def _move(self, topic: TopicPlan, row: Row) -> list[Change]:
+        """The same row under another key, in one commit."""
+        other = {**row, **{name: self._dice.choice(topic.domain(name)) for name in topic.key}}
+        return [self._delete(topic, [row]), self._upsert(topic, [other])]
+
+
+def _key(topic: TopicPlan, row: Row) -> tuple[object, ...]:
+    return tuple(row[name] for name in topic.key)

@@ -1,0 +1,240 @@
+"""A round of fuzzing: random views over random topics, brought up to date batch by batch and compared with Spark.
+
+After every batch each view is compared with what its SQL gives as an ordinary batch query at the same position. A seed
+decides everything: topics, queries, changes, where the log is cut into batches, and how a batch is run.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from headwater.app import App
+from headwater.engine.comparison import Difference, differences
+from headwater.engine.pipeline import Progress
+from headwater.errors import InvalidQuery, UnsupportedQuery
+from headwater.log.embedded import open_log
+from headwater.spark.program import Program
+from headwater.spark.session import start_session
+from headwater.spark.verification import Batches
+from headwater.testing.changes import IDLE, Changes, Commit, append
+from headwater.testing.disk import seeded
+from headwater.testing.queries import Queries, Relation, topic_relation
+from headwater.testing.topics import TopicPlan, random_topics
+
+MASTER = "local[2]"
+_TRIES = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """What one application does with the log before it is closed: steps of commits, each followed by catching up."""
+
+    steps: tuple[tuple[Commit, ...], ...]
+    options: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """All that happens in a round. Each leg is run by an application of its own, on the same directory."""
+
+    seed: int
+    topics: tuple[TopicPlan, ...]
+    views: Mapping[str, str]
+    reads: Mapping[str, frozenset[str]]
+    legs: tuple[Leg, ...]
+
+    def needed(self, views: Sequence[str]) -> dict[str, str]:
+        """The views of these names and all that they read."""
+        wanted, found = set(views), set()
+        while wanted:
+            name = wanted.pop()
+            found.add(name)
+            wanted |= (self.reads.get(name, frozenset()) & set(self.views)) - found
+        return {name: sql for name, sql in self.views.items() if name in found}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong: a view that differs from Spark after a batch, or an error (of the view, if that is known)."""
+
+    view: str | None
+    sql: str
+    batch: int
+    differences: Sequence[Difference] = ()
+    error: str = ""
+
+    def __str__(self) -> str:
+        shown = "\n".join(f"  {one.surplus:+d} {one.row}" for one in self.differences[:10]) or self.error
+        return f"view {self.view} after batch {self.batch}:\n  {self.sql}\n{shown}"
+
+
+@dataclass(slots=True)
+class Figures:
+    """What was done in one round or several."""
+
+    rounds: int = 0
+    views: int = 0
+    batches: int = 0
+    comparisons: int = 0
+    rows: int = 0
+    reopened: int = 0
+    invalid: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    """For each construct that was refused, a query that has it."""
+    undecided: dict[str, str] = field(default_factory=dict)
+    """Queries that Spark itself fails on, with its message: there is nothing to compare with."""
+    findings: list[Finding] = field(default_factory=list)
+
+
+def random_round(seed: int, folder: Path, figures: Figures, *, views: int = 10, steps: int = 6) -> RoundPlan:
+    """The round of a seed. `folder` takes a log, which the queries are tried on."""
+    dice = seeded(seed)
+    topics = tuple(random_topics(dice))
+    legs = _legs(dice, topics, steps)
+    chosen = _views(dice, topics, views, folder, figures)
+    sql = {name: relation.sql for name, relation in chosen.items()}
+    return RoundPlan(seed, topics, sql, {name: relation.reads for name, relation in chosen.items()}, legs)
+
+
+def _legs(dice: Random, topics: Sequence[TopicPlan], steps: int) -> tuple[Leg, ...]:
+    changes = Changes(dice, topics)
+    made = [tuple(changes.commit() for _ in range(dice.randint(0, 4))) for _ in range(steps)]
+    middle = dice.randint(1, steps - 1) if dice.random() < 0.5 and steps > 1 else steps
+    parts = [made[:middle], made[middle:]]
+    return tuple(Leg(tuple(part), _options(dice)) for part in parts if part)
+
+
+def _options(dice: Random) -> dict[str, int]:
+    options = {}
+    if dice.random() < 0.5:
+        options["one_task_rows_max"] = 0
+    if dice.random() < 0.3:
+        options["batch_rows_max"] = dice.choice((3, 8))
+    return options
+
+
+def _views(
+    dice: Random, topics: Sequence[TopicPlan], count: int, folder: Path, figures: Figures
+) -> dict[str, Relation]:
+    """Queries that Spark and headwater accept; what is refused is counted, and replaced by another one."""
+    queries = Queries(dice, [topic_relation(topic) for topic in topics])
+    accepted: dict[str, Relation] = {}
+    session = start_session(MASTER)
+    with open_log(folder) as log:
+        create_topics(log.create, topics)
+        known = log.topics()
+        for number in range(_TRIES):
+            if len(accepted) == count:
+                break
+            made = queries.query(number % 4)
+            name = f"v{len(accepted)}"
+            needed = {other: relation.sql for other, relation in accepted.items()}
+            try:
+                Program(session, known, {**_read(accepted, made, needed), name: made.sql})
+            except InvalidQuery as error:
+                figures.invalid += 1
+                figures.examples.setdefault(f"invalid: {error.reason[:60]}", made.sql)
+            except UnsupportedQuery as error:
+                figures.refused[error.construct] += 1
+                figures.examples.setdefault(error.construct, made.sql)
+            except Exception:  # noqa: BLE001 (whatever planning fails with is a finding)
+                figures.findings.append(Finding(name, made.sql, 0, error=traceback.format_exc(limit=-4)))
+            else:
+                accepted[name] = made
+                queries.relations.append(Relation(name, made.columns, made.rows, made.reads))
+    return accepted
+
+
+def _read(accepted: Mapping[str, Relation], made: Relation, needed: Mapping[str, str]) -> dict[str, str]:
+    """The views that a query reads, and those that they read."""
+    found: dict[str, str] = {}
+    wanted = [name for name in made.reads if name in accepted]
+    while wanted:
+        name = wanted.pop()
+        if name not in found:
+            found[name] = needed[name]
+            wanted += [other for other in accepted[name].reads if other in accepted]
+    return found
+
+
+def create_topics(create: Any, topics: Sequence[TopicPlan]) -> None:
+    """Creates the topics of a round."""
+    for topic in topics:
+        create(topic.name, topic.ddl, key=topic.key or None, partitions=topic.partitions)
+    create(IDLE, "id bigint")
+
+
+def run_round(plan: RoundPlan, folder: Path, figures: Figures, *, stop_at_first: bool = False) -> list[Finding]:
+    """Runs a round in an empty folder; what it found, which is also added to the figures."""
+    findings: list[Finding] = []
+    figures.rounds += 1
+    figures.views += len(plan.views)
+    for number, leg in enumerate(plan.legs):
+        figures.reopened += number > 0
+        with App("fuzz", log=folder, master=MASTER, **leg.options) as app:
+            if number == 0:
+                create_topics(app.topic, plan.topics)
+            for name, sql in plan.views.items():
+                app.view(name, sql)
+            go_on = _run_leg(plan, leg, app, findings, figures, stop_at_first=stop_at_first)
+        if not go_on:
+            break
+    figures.findings += findings
+    return findings
+
+
+def _run_leg(
+    plan: RoundPlan, leg: Leg, app: App, findings: list[Finding], figures: Figures, *, stop_at_first: bool
+) -> bool:
+    """Whether the round can go on after it."""
+    at = 0
+    try:
+        batches = Batches(app.program, app.log)
+        for step in leg.steps:
+            for commit in step:
+                append(app.log, commit)
+            for progress in app.batches():
+                at = progress.batch
+                found = _compare(plan, app, batches, progress, {one.view for one in findings}, figures)
+                findings += found
+                if found and stop_at_first:
+                    return False
+    except Exception as error:  # noqa: BLE001 (whatever a batch fails with is a finding)
+        view = getattr(error, "view", None)
+        text = f"{type(error).__name__}: {str(error)[:3000]}\n{traceback.format_exc(limit=-3)[-1500:]}"
+        findings.append(Finding(view, plan.views.get(view or "", ""), at + 1, error=text))
+        return False
+    return True
+
+
+def _compare(
+    plan: RoundPlan, app: App, batches: Batches, progress: Progress, known: set[str | None], figures: Figures
+) -> list[Finding]:
+    """What differs after a batch, but for views that are known to be wrong, and those that read them."""
+    snapshot = app.snapshot()
+    assert snapshot.position == progress.position
+    figures.batches += 1
+    found: list[Finding] = []
+    views = [name for name in plan.views if not (set(plan.needed([name])) & (known | set(figures.undecided)))]
+    for name in _spoiled(views, batches, progress, figures, found, plan, snapshot.tables):
+        figures.undecided.setdefault(name[0], name[1])
+    return found
+
+
+def _spoiled(
+    views: Sequence[str],
+    batches: Batches,
+    progress: Progress,
+    figures: Figures,
+    found: list[Finding],
+    plan: RoundPlan,
+    tables: Mapping[str, Any],
+) -> list[tuple[str, str]]:
+    return []

@@ -1,0 +1,268 @@
+"""A pipeline over a real log and a real Spark: exactly once through crashes, fencing, generations, errors, reads."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.app import App
+from headwater.engine.failures import NotYet
+from headwater.engine.store import Store
+from headwater.errors import Fenced, RecordFailed
+from headwater.spark.program import Program
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("spark")]
+
+VIEWS = {
+    "by_customer": "SELECT customer, count(*) AS orders, sum(amount) AS total, max(amount) AS most FROM orders GROUP BY customer",
+    "named": "SELECT o.id, c.name FROM orders o LEFT JOIN customers c ON c.id = o.customer",
+    "middle": "SELECT customer, percentile(amount, 0.5) AS middle FROM orders GROUP BY customer",
+    "all_orders": "SELECT count(*) AS n FROM orders",
+}
+
+
+def shop(directory: Path, views: dict[str, str] = VIEWS, **options: Any) -> App:
+    app = App("shop", log=directory / "log", **options)
+    app.topic("orders", "id bigint, customer bigint, amount bigint", key="id", partitions=2)
+    app.topic("customers", "id bigint, name string", key="id")
+    for name, sql in views.items():
+        app.view(name, sql)
+    return app
+
+
+def trade(app: App, dice: random.Random, commits: int) -> None:
+    """Random orders, changed orders, deleted orders and moving customers."""
+    for _ in range(commits):
+        with app.log.commit() as commit:
+            for _ in range(dice.randrange(1, 4)):
+                row = {"id": dice.randrange(12), "customer": dice.randrange(4), "amount": dice.randrange(100)}
+                if dice.random() < 0.2:
+                    commit.delete("orders", [{"id": row["id"]}])
+                else:
+                    commit.append("orders", [row])
+            commit.append("customers", [{"id": dice.randrange(4), "name": dice.choice("abc")}])
+
+
+def verified(app: App) -> bool:
+    return all(app.verify(view).equal for view in app.views)
+
+
+class Crash(BaseException):
+    """Stands for the death of the driver: nothing may handle it."""
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    with shop(tmp_path) as app:
+        yield app
+
+
+def test_views_are_right_before_the_first_record(app: App) -> None:
+    app.catch_up()
+    assert app.read("all_orders").to_pylist() == [{"n": 0}]
+    assert verified(app)
+
+
+def test_any_cut_and_any_number_of_tasks_gives_the_same_views(tmp_path: Path) -> None:
+    contents = []
+    for number, options in enumerate(
+        [{}, {"batch_rows_max": 1}, {"batch_rows_max": 3, "one_task_rows_max": 0}, {"one_task_rows_max": 0}]
+    ):
+        with shop(tmp_path / str(number), **options) as app:
+            trade(app, random.Random(5), 15)
+            app.catch_up()
+            assert verified(app)
+            tables = app.snapshot().tables
+            contents.append({view: sorted(map(repr, table.to_pylist())) for view, table in tables.items()})
+    assert all(content == contents[0] for content in contents)
+
+
+@pytest.mark.parametrize("moment", ["before the commit", "after the commit", "between two jobs"])
+def test_a_driver_that_dies_is_as_if_it_had_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    dice = random.Random(moment)
+    commit, collected = Store.commit, Program._collected
+
+    def dying_commit(self: Store, *args: Any, **options: Any) -> None:
+        if moment == "after the commit":
+            commit(self, *args, **options)
+        raise Crash
+
+    def dying_job(self: Program, frame: Any) -> list[str]:
+        collected(self, frame)
+        raise Crash
+
+    with shop(tmp_path) as app:
+        app.catch_up()
+        for _ in range(3):
+            trade(app, dice, 4)
+            with monkeypatch.context() as patch:
+                if moment == "between two jobs":
+                    patch.setattr(Program, "_collected", dying_job)
+                else:
+                    patch.setattr(Store, "commit", dying_commit)
+                with pytest.raises(Crash):
+                    app.catch_up()
+            # A new driver takes over where the dead one left off.
+            app._pipeline = None
+            app.catch_up()
+            assert verified(app)
+
+
+def test_a_second_driver_fences_the_first(tmp_path: Path) -> None:
+    with shop(tmp_path) as first, shop(tmp_path) as second:
+        first.catch_up()
+        second.catch_up()
+        trade(first, random.Random(1), 2)
+        with pytest.raises(Fenced, match="replaced by a newer one"):
+            first.catch_up()
+        second.catch_up()
+        assert verified(second)
+
+
+def test_changed_views_are_built_beside_the_old_ones(tmp_path: Path) -> None:
+    with shop(tmp_path) as app:
+        trade(app, random.Random(2), 5)
+        app.catch_up()
+        old = app.read("by_customer")
+    changed = {**VIEWS, "by_customer": "SELECT customer, min(amount) AS least FROM orders GROUP BY customer"}
+    with shop(tmp_path, changed, batch_rows_max=1) as app:
+        batches = app.batches()
+        next(batches)
+        assert app.read("by_customer").schema == old.schema, "the old generation is readable meanwhile"
+        assert sorted(map(repr, app.read("by_customer").to_pylist())) == sorted(map(repr, old.to_pylist()))
+        for _ in batches:
+            pass
+        assert app.read("by_customer").column_names == ["customer", "least"]
+        assert verified(app)
+        assert [generation.status for generation in app.generations()] == ["retired", "current"]
+
+
+def test_deleted_state_is_rebuilt(app: App) -> None:
+    trade(app, random.Random(3), 5)
+    app.catch_up()
+    before = app.read("by_customer")
+    app.delete_state()
+    app._pipeline = None
+    app.catch_up()
+    assert sorted(map(repr, app.read("by_customer").to_pylist())) == sorted(map(repr, before.to_pylist()))
+
+
+def test_state_follows_the_content_not_the_number_of_changes(app: App) -> None:
+    app.log.append("orders", [{"id": number, "customer": number % 3, "amount": number} for number in range(10)])
+    app.catch_up()
+    for number in range(25):
+        app.log.append("orders", [{"id": 1, "customer": 1, "amount": number}])
+        app.catch_up()
+    sizes = app.state()
+    assert sum(size.rows for size in sizes.values()) < 600
+    assert max(size.runs for size in sizes.values()) < 15
+
+
+def test_a_subscriber_gets_the_content_and_then_every_change(app: App) -> None:
+    app.log.append("orders", [{"id": 1, "customer": 7, "amount": 5}])
+    app.catch_up()
+    with app.subscribe("by_customer") as changes:
+        first = changes.poll(timedelta(seconds=5))
+        assert first is not None
+        assert first.snapshot
+        assert first.rows.to_pylist() == [{"customer": 7, "orders": 1, "total": 5, "most": 5}]
+        app.log.append("orders", [{"id": 2, "customer": 7, "amount": 6}])
+        position = app.catch_up()
+        second = changes.poll(timedelta(seconds=5))
+        assert second is not None
+        assert second.position == position
+        weighted = sorted(zip(second.rows["orders"].to_pylist(), second.weights.to_pylist(), strict=True))
+        assert weighted == [(1, -1), (2, 1)]
+
+
+def test_a_read_waits_for_its_own_write(app: App) -> None:
+    app.catch_up()
+    position = app.log.append("orders", [{"id": 1, "customer": 7, "amount": 5}])
+    with pytest.raises(NotYet):
+        app.read("all_orders", at_least=position, timeout=timedelta(milliseconds=10))
+    app.catch_up()
+    assert app.read("all_orders", at_least=position).to_pylist() == [{"n": 1}]
+
+
+def test_queries_see_all_views_at_one_position(app: App) -> None:
+    trade(app, random.Random(4), 3)
+    app.catch_up()
+    found = app.query("SELECT sum(orders) AS a, (SELECT n FROM all_orders) AS b FROM by_customer").to_pylist()
+    assert found[0]["a"] == found[0]["b"]
+
+
+def ratios(directory: Path, on_error: Any) -> App:
+    app = App("ratios", log=directory / "log")
+    app.topic("pairs", "id bigint, a bigint, b bigint", key="id")
+    app.view("ratio", "SELECT id, a div b AS ratio FROM pairs", on_error=on_error)
+    app.view("count", "SELECT count(*) AS n FROM pairs")
+    return app
+
+
+def test_a_record_that_fails_stops_the_pipeline_and_is_named(tmp_path: Path) -> None:
+    with ratios(tmp_path, "fail") as app:
+        app.log.append("pairs", [{"id": 1, "a": 6, "b": 2}])
+        app.log.append("pairs", [{"id": 2, "a": 6, "b": 3}, {"id": 3, "a": 6, "b": 0}, {"id": 4, "a": 6, "b": 1}])
+        app.log.append("pairs", [{"id": 5, "a": 6, "b": 1}])
+        with pytest.raises(RecordFailed) as caught:
+            app.catch_up()
+        assert (caught.value.view, caught.value.topic, caught.value.partition, caught.value.offset) == (
+            "ratio", "pairs", 0, 2,
+        )  # fmt: skip
+        assert "Division by zero" in caught.value.reason
+        assert "a div b" in caught.value.reason
+        assert app.read("ratio").to_pylist() == [{"id": 1, "ratio": 3}], "what came before it is published"
+
+
+def test_a_record_that_fails_is_set_aside(tmp_path: Path) -> None:
+    with ratios(tmp_path, "dead_letter") as app:
+        rows = [{"id": number, "a": 6, "b": number % 3} for number in range(7)]
+        app.log.append("pairs", rows[:2])
+        app.log.append("pairs", rows[2:])
+        app.catch_up()
+        assert {letter.offset for letter in app.dead_letters()} == {0, 3, 6}
+        assert {row["id"] for row in app.read("ratio").to_pylist()} == {1, 2, 4, 5}
+        assert app.verify("ratio").equal
+        assert app.verify("count").equal
+
+
+def test_a_function_in_python_is_called_with_its_own_rows_only(tmp_path: Path) -> None:
+    def no_nulls(values: pa.Array) -> pa.Array:
+        assert values.null_count == 0
+        return pc.add(values, 1)
+
+    with App("functions", log=tmp_path / "log") as app:
+        app.topic("numbers", "n bigint")
+        app.topic("words", "word string")
+        app.function("next_number", no_nulls, "bigint")
+        app.view("nexts", "SELECT n, next_number(n) AS next FROM numbers")
+        app.view("lengths", "SELECT word, length(word) AS n FROM words")
+        app.log.append("numbers", [{"n": 1}, {"n": 2}])
+        app.log.append("words", [{"word": "a"}])
+        app.catch_up()
+        assert sorted(row["next"] for row in app.read("nexts").to_pylist()) == [2, 3]
+        assert verified(app)
+
+
+def test_a_run_ends_when_it_is_told_to(app: App) -> None:
+    trade(app, random.Random(6), 2)
+    seen: list[int] = []
+
+    def stop(progress: Any) -> None:
+        seen.append(progress.batch)
+        if progress.caught_up:
+            app.stop()
+
+    app.run(stop)
+    assert seen
+    assert verified(app)
+
+
