@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import pyarrow as pa
 
-from headwater.engine.database import NAME, is_prepared
 from headwater.engine.explanation import Explanation
 from headwater.engine.failures import UnknownView
 from headwater.engine.functions import Function
@@ -225,27 +223,32 @@ class App:
         return explained if view is None else explained.of(view)
 
     def published(self) -> Generation | None:
-        """The definition that readers see, and how far it is; None if nothing was published yet."""
-        with self._store() as stores:
-            return next((store.current() for store in stores), None)
+        """The definition of the views that readers see, and how far it is; None if nothing was published yet."""
+        return self._open_reader().current()
 
     def state(self) -> dict[str, Size]:
         """The size of every part of the state and of every view, on disk."""
-        with self._store() as stores:
-            for store in stores:
-                current = store.current()
-                return {} if current is None else store.sizes(current.id)
-        return {}
+        return self._open_reader().sizes()
+
+    def generations(self) -> list[Generation]:
+        """All definitions of the views that are kept, the oldest first."""
+        return self._open_reader().generations()
 
     def dead_letters(self) -> list[Excluded]:
         """The records that views with on_error='dead_letter' have refused."""
+        current = self.published()
+        if current is None:
+            return []
         with Store(self.directory) as store:
-            current = store.current()
-            return [] if current is None else store.excluded(current.id)
+            return store.excluded(current.id)
 
     def delete_state(self) -> None:
         """Deletes all views and their state. The next run builds them anew from the log."""
         delete_state(self.directory)
+
+    def _check_known(self, view: str) -> None:
+        if view not in self._views:
+            raise UnknownView(view, list(self._views))
 
     def _open_reader(self) -> Reader:
         if self._reader is None:

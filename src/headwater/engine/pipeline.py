@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.cutting import Cut, cut
 from headwater.engine.isolation import Suspect, isolate
+from headwater.engine.manifest import Size
 from headwater.engine.runs import Run
 from headwater.engine.store import Excluded, Store
 from headwater.errors import RecordFailed, ViewFailed
@@ -50,7 +51,11 @@ class Program(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What one batch did. `freshness` is the time from the last commit that it covers to its publication."""
+    """What one batch did. `freshness` is the time from the last commit that it covers to its publication.
+
+    `behind` counts the log's commits that are still to come, `operators` has the rows into and out of each operator,
+    `changes` the changed rows of each view, and `state` the size of each part of the state and of each view.
+    """
 
     batch: int
     position: Position
@@ -62,6 +67,7 @@ class Progress:
     operators: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     changes: Mapping[str, int] = field(default_factory=dict)
     excluded: Sequence[Excluded] = ()
+    state: Mapping[str, Size] = field(default_factory=dict)
 
 
 class Pipeline:
@@ -181,6 +187,7 @@ class Pipeline:
             operators=operators,
             changes={view: sum(run.rows for run in runs) for view, runs in changes.items()},
             excluded=excluded,
+            state=self.store.sizes(self.generation.id),
         )
 
     def _go_round(self, batch: Batch, failure: ViewFailed, end: Position) -> Progress:

@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from headwater.engine.database import NAME, Database, is_prepared
 from headwater.engine.failures import NotYet, StateCorrupt, UnknownView
+from headwater.engine.manifest import Manifest, Size, sizes
 from headwater.engine.merging import consolidated
 from headwater.engine.runs import Hashes, Run, lookup, rows_of
-from headwater.engine.store import RUNS, Generation, current_generation, read_runs
+from headwater.engine.store import RUNS, Generation, current_generation, read_generations, read_runs
 from headwater.errors import InternalError
 from headwater.log.storage import Storage
 from headwater.log.wake import Wake
@@ -93,9 +94,30 @@ class Reader:
 
     def position(self) -> Position | None:
         """The position of all views, None if nothing is published yet."""
+        generation = self.current()
+        return None if generation is None else generation.position
+
+    def current(self) -> Generation | None:
+        """What is published: the definition of the views, and how far they are. None if that is nothing yet."""
+        with self.transaction() as tx:
+            return None if tx is None else current_generation(tx)
+
+    def views(self) -> list[str]:
+        """The views that are published."""
+        generation = self.current()
+        return [] if generation is None else list(generation.definition.get("views", {}))
+
+    def sizes(self) -> dict[str, Size]:
+        """The size on disk of every arrangement that makes up what is published: of state, and of views."""
         with self.transaction() as tx:
             generation = None if tx is None else current_generation(tx)
-        return None if generation is None else generation.position
+            found = [] if tx is None or generation is None else read_runs(tx, generation.id)
+        return sizes(Manifest(found).runs())
+
+    def generations(self) -> list[Generation]:
+        """All generations that are kept, the oldest first."""
+        with self.transaction() as tx:
+            return [] if tx is None else read_generations(tx)
 
     def read(self, views: Sequence[str], at_least: Position | None = None, timeout: timedelta = WAIT) -> Snapshot:
         """The content of these views, all at one position, which is `at_least` or later.

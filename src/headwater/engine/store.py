@@ -220,7 +220,7 @@ class Store:
     def generations(self) -> list[Generation]:
         """All generations that are kept, the oldest first."""
         with self._database.read() as tx:
-            return [_to_generation(row) for row in tx.execute(f"{_GENERATION} ORDER BY id")]
+            return read_generations(tx)
 
     def published(self, generation: int) -> list[Published]:
         """The commits of a generation that are kept, the oldest first."""
@@ -322,6 +322,11 @@ def read_generation(tx: sqlite3.Connection, generation: int) -> Generation | Non
     """One generation as it is now, None if it is not kept."""
     row = tx.execute(f"{_GENERATION} WHERE id = ?", (generation,)).fetchone()
     return None if row is None else _to_generation(row)
+
+
+def read_generations(tx: sqlite3.Connection) -> list[Generation]:
+    """All generations that are kept, the oldest first."""
+    return [_to_generation(row) for row in tx.execute(f"{_GENERATION} ORDER BY id")]
 
 
 def read_runs(tx: sqlite3.Connection, generation: int, arrangements: Sequence[str] | None = None) -> list[Run]:

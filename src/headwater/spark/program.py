@@ -26,6 +26,7 @@ from headwater.spark.flow import Flow, Project, Relation
 from headwater.spark.functions import register
 from headwater.spark.naming import in_order
 from headwater.spark.planner import Planner, arrow_type
+from headwater.spark.pruning import prune
 from headwater.spark.slots import HASH, WEIGHT
 from headwater.spark.stage import BATCH
 from headwater.spark.template import Template
@@ -69,6 +70,7 @@ class Program:
             self._register(topic.name, topic_schema(topic))
         for name in in_order(self.catalyst, views, self._topics):
             self._plan(name, views[name])
+        prune(self.flow)
         self._frames: dict[int, list[DataFrame]] = {}
 
     @property
@@ -89,11 +91,19 @@ class Program:
         views = {name: {"sql": view.sql, "schema": encode_schema(view.schema)} for name, view in self.views.items()}
         topics = {name: [format_ddl(self._topics[name].schema), list(self._topics[name].key)] for name in self.topics}
         functions = {function.name: function.fingerprint for function in self._functions}
-        return {"version": VERSION, "views": views, "topics": topics, "functions": functions}
+        operators = {
+            str(operator.number): {"level": operator.level, "title": operator.title, "detail": operator.detail}
+            for operator in self.flow.operators.values()
+        }
+        return {
+            "version": VERSION, "views": views, "topics": topics, "functions": functions, "operators": operators
+        }  # fmt: skip
 
     @property
     def fingerprint(self) -> str:
-        return hashlib.sha256(json.dumps(self.definition, sort_keys=True).encode()).hexdigest()
+        # Operators follow from the rest, and how they are called is of no account.
+        defining = {name: part for name, part in self.definition.items() if name != "operators"}
+        return hashlib.sha256(json.dumps(defining, sort_keys=True).encode()).hexdigest()
 
     def run(self, batch: Batch) -> list[StageNote]:
         """Runs a batch; what its stages have written. Nothing has happened until that is committed."""

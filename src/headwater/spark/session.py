@@ -70,28 +70,43 @@ def _gateway(conf: SparkConf) -> JavaGateway | None:
     reading, writing = os.pipe()
     told = _Told(reading)
     try:
-        return launch_gateway(conf, {"stderr": writing})
+        gateway = launch_gateway(conf, {"stderr": writing})
     except (PySparkRuntimeError, OSError) as error:
-        raise SparkNotStarted(told.last() or str(error)) from error
-    finally:
         os.close(writing)
+        raise SparkNotStarted(told.all() or str(error)) from error
+    os.close(writing)
+    told.pass_on()
+    return gateway
 
 
 class _Told:
-    """Passes on what comes out of a pipe, and remembers the last of it."""
+    """What comes out of a pipe: held back until it is passed on to standard error."""
 
     def __init__(self, pipe: int) -> None:
-        self._pipe, self._last = pipe, b""
-        self._thread = threading.Thread(target=self._pass_on, name="spark-stderr", daemon=True)
+        self._pipe, self._held = pipe, b""
+        self._may_pass = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="spark-stderr", daemon=True)
         self._thread.start()
 
-    def last(self) -> str:
-        return self._last.decode(errors="replace").strip().rstrip(".")
+    def all(self) -> str:
+        """All of it, when nobody writes any more, in one line."""
+        self._thread.join(timeout=5)
+        return " ".join(self._held.decode(errors="replace").split()).rstrip(".")
 
-    def _pass_on(self) -> None:
+    def pass_on(self) -> None:
+        """Passes on what was held back, and from now on what comes."""
+        self._may_pass.set()
+        self._flush()
+
+    def _read(self) -> None:
         with os.fdopen(self._pipe, "rb", buffering=0) as lines:
             for line in lines:
                 if line != _NOISE:
-                    self._last = line
-                    sys.stderr.write(line.decode(errors="replace"))
-                    sys.stderr.flush()
+                    self._held += line
+                    self._flush()
+
+    def _flush(self) -> None:
+        if self._may_pass.is_set() and self._held:
+            held, self._held = self._held, b""
+            sys.stderr.write(held.decode(errors="replace"))
+            sys.stderr.flush()

@@ -34,7 +34,9 @@ class Aggregations:
 
     def call(self) -> Aggregate:
         """One function, perhaps over some of the rows only."""
-        made = self._dice.choice((self._count, self._number, self._number, self._extreme, self._collection, self._rare))()
+        made = self._dice.choice(
+            (self._count, self._number, self._number, self._extreme, self._collection, self._rare)
+        )()
         if self._dice.random() < 0.2:
             made = Aggregate(f"{made.sql} FILTER (WHERE {self._scope.condition(1)})", made.kind, made.noise)
         return made
@@ -94,7 +96,9 @@ class Aggregations:
 
     def _rare(self) -> Aggregate:
         number, whole, text = self._argument("int", "bigint"), self._argument("bigint"), self._argument("string")
-        forms = [Aggregate(f"{name}({self._scope.condition(1)})", "boolean") for name in ("bool_and", "bool_or", "every")]
+        forms = [
+            Aggregate(f"{name}({self._scope.condition(1)})", "boolean") for name in ("bool_and", "bool_or", "every")
+        ]
         if number:
             forms.append(Aggregate(f"percentile({number.sql}, 0.5)", "double", ROUNDED))
             forms.append(Aggregate(f"median({number.sql})", "double", ROUNDED))
@@ -122,7 +126,9 @@ class Windows:
         )
         exact = name not in ("percent_rank()", "cume_dist()")
         return Aggregate(
-            f"{name} OVER ({self._partition()}{self.order()})", "int" if exact else "double", EXACT if exact else ROUNDED
+            f"{name} OVER ({self._partition()}{self.order()})",
+            "int" if exact else "double",
+            EXACT if exact else ROUNDED,
         )
 
     def order(self) -> str:

@@ -127,9 +127,7 @@ class Queries:
         )  # fmt: skip
         reads = left.reads | right.reads
         if kind == "CROSS JOIN":
-            return _From(
-                f"{left.sql} CROSS JOIN {right.sql}", left.scope + right.scope, left.rows * right.rows, reads
-            )
+            return _From(f"{left.sql} CROSS JOIN {right.sql}", left.scope + right.scope, left.rows * right.rows, reads)
         condition, equal = self._on(left, right)
         rows = left.rows * right.rows // (5 if equal else 1) + left.rows + right.rows
         scope = left.scope + right.scope
@@ -343,7 +341,10 @@ class Queries:
         )
         sides = [self._from(depth - 1) for _ in range(2)]
         shared = [one.kind for one in sides[0].scope if any(one.kind == other.kind for other in sides[1].scope)]
-        kinds = [self._dice.choice([kind for kind in shared if kind != OTHER] or KINDS) for _ in range(self._dice.randint(1, 3))]
+        kinds = [
+            self._dice.choice([kind for kind in shared if kind != OTHER] or KINDS)
+            for _ in range(self._dice.randint(1, 3))
+        ]
         made = []
         for side in sides:
             scope = Expressions(self._dice, side.scope)
@@ -364,10 +365,7 @@ class Queries:
             given.rows,
         )  # fmt: skip
         call = self._dice.choice(("count", "max", "min"))
-        text = (
-            f"SELECT c0, pa AS c1, pb AS c2 FROM ({inner.sql}) "
-            f"PIVOT ({call}(c2) FOR c1 IN ('a' AS pa, 'b' AS pb))"
-        )
+        text = f"SELECT c0, pa AS c1, pb AS c2 FROM ({inner.sql}) PIVOT ({call}(c2) FOR c1 IN ('a' AS pa, 'b' AS pb))"
         kind = "bigint" if call == "count" else OTHER
         return Relation(text, (Column("c0", "bigint"), Column("c1", kind), Column("c2", kind)), 10, inner.reads)
 

@@ -17,7 +17,7 @@ from typing import Any
 from headwater.app import App
 from headwater.engine.comparison import Difference, differences
 from headwater.engine.pipeline import Progress
-from headwater.errors import InvalidQuery, UnsupportedQuery
+from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery
 from headwater.log.embedded import open_log
 from headwater.spark.program import Program
 from headwater.spark.session import start_session
@@ -51,12 +51,8 @@ class RoundPlan:
 
     def needed(self, views: Sequence[str]) -> dict[str, str]:
         """The views of these names and all that they read."""
-        wanted, found = set(views), set()
-        while wanted:
-            name = wanted.pop()
-            found.add(name)
-            wanted |= (self.reads.get(name, frozenset()) & set(self.views)) - found
-        return {name: sql for name, sql in self.views.items() if name in found}
+        wanted = frozenset(views).union(*(self.reads[name] for name in views))
+        return {name: sql for name, sql in self.views.items() if name in wanted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +131,8 @@ def _views(
                 break
             made = queries.query(number % 4)
             name = f"v{len(accepted)}"
-            needed = {other: relation.sql for other, relation in accepted.items()}
             try:
-                Program(session, known, {**_read(accepted, made, needed), name: made.sql})
+                Program(session, known, {**_read(accepted, made), name: made.sql})
             except InvalidQuery as error:
                 figures.invalid += 1
                 figures.examples.setdefault(f"invalid: {error.reason[:60]}", made.sql)
@@ -152,16 +147,9 @@ def _views(
     return accepted
 
 
-def _read(accepted: Mapping[str, Relation], made: Relation, needed: Mapping[str, str]) -> dict[str, str]:
-    """The views that a query reads, and those that they read."""
-    found: dict[str, str] = {}
-    wanted = [name for name in made.reads if name in accepted]
-    while wanted:
-        name = wanted.pop()
-        if name not in found:
-            found[name] = needed[name]
-            wanted += [other for other in accepted[name].reads if other in accepted]
-    return found
+def _read(accepted: Mapping[str, Relation], made: Relation) -> dict[str, str]:
+    """The views that a query reads; its reads have those that they read, too."""
+    return {name: relation.sql for name, relation in accepted.items() if name in made.reads}
 
 
 def create_topics(create: Any, topics: Sequence[TopicPlan]) -> None:
@@ -171,70 +159,70 @@ def create_topics(create: Any, topics: Sequence[TopicPlan]) -> None:
     create(IDLE, "id bigint")
 
 
-def run_round(plan: RoundPlan, folder: Path, figures: Figures, *, stop_at_first: bool = False) -> list[Finding]:
-    """Runs a round in an empty folder; what it found, which is also added to the figures."""
-    findings: list[Finding] = []
-    figures.rounds += 1
-    figures.views += len(plan.views)
-    for number, leg in enumerate(plan.legs):
-        figures.reopened += number > 0
-        with App("fuzz", log=folder, master=MASTER, **leg.options) as app:
-            if number == 0:
-                create_topics(app.topic, plan.topics)
-            for name, sql in plan.views.items():
-                app.view(name, sql)
-            go_on = _run_leg(plan, leg, app, findings, figures, stop_at_first=stop_at_first)
-        if not go_on:
-            break
-    figures.findings += findings
-    return findings
+class Round:
+    """Runs the plan of a round in an empty folder."""
 
+    def __init__(self, plan: RoundPlan, folder: Path, figures: Figures, *, stop_at_first: bool = False) -> None:
+        self._plan, self._folder, self._figures, self._stop_at_first = plan, folder, figures, stop_at_first
+        self._out: set[str] = set()
+        self.findings: list[Finding] = []
 
-def _run_leg(
-    plan: RoundPlan, leg: Leg, app: App, findings: list[Finding], figures: Figures, *, stop_at_first: bool
-) -> bool:
-    """Whether the round can go on after it."""
-    at = 0
-    try:
-        batches = Batches(app.program, app.log)
-        for step in leg.steps:
-            for commit in step:
-                append(app.log, commit)
-            for progress in app.batches():
-                at = progress.batch
-                found = _compare(plan, app, batches, progress, {one.view for one in findings}, figures)
-                findings += found
-                if found and stop_at_first:
-                    return False
-    except Exception as error:  # noqa: BLE001 (whatever a batch fails with is a finding)
-        view = getattr(error, "view", None)
-        text = f"{type(error).__name__}: {str(error)[:3000]}\n{traceback.format_exc(limit=-3)[-1500:]}"
-        findings.append(Finding(view, plan.views.get(view or "", ""), at + 1, error=text))
-        return False
-    return True
+    def run(self) -> list[Finding]:
+        """What the round found, which is also added to the figures."""
+        self._figures.rounds += 1
+        self._figures.views += len(self._plan.views)
+        for number, leg in enumerate(self._plan.legs):
+            self._figures.reopened += number > 0
+            with App("fuzz", log=self._folder, master=MASTER, **leg.options) as app:
+                if number == 0:
+                    create_topics(app.topic, self._plan.topics)
+                for name, sql in self._plan.views.items():
+                    app.view(name, sql)
+                if not self._run(leg, app):
+                    break
+        self._figures.findings += self.findings
+        return self.findings
 
+    def _run(self, leg: Leg, app: App) -> bool:
+        """Whether the round can go on after this leg."""
+        batch = 0
+        try:
+            batches = Batches(app.program, app.log)
+            for step in leg.steps:
+                for commit in step:
+                    append(app.log, commit)
+                for progress in app.batches():
+                    batch = progress.batch
+                    self._compare(app, batches, progress)
+                    if self.findings and self._stop_at_first:
+                        return False
+        except Exception as error:  # noqa: BLE001 (whatever a batch fails with is a finding)
+            view = getattr(error, "view", None)
+            text = f"{type(error).__name__}: {str(error)[:3000]}\n{traceback.format_exc(limit=-3)[-1500:]}"
+            self.findings.append(Finding(view, self._plan.views.get(view or "", ""), batch + 1, error=text))
+            return False
+        return True
 
-def _compare(
-    plan: RoundPlan, app: App, batches: Batches, progress: Progress, known: set[str | None], figures: Figures
-) -> list[Finding]:
-    """What differs after a batch, but for views that are known to be wrong, and those that read them."""
-    snapshot = app.snapshot()
-    assert snapshot.position == progress.position
-    figures.batches += 1
-    found: list[Finding] = []
-    views = [name for name in plan.views if not (set(plan.needed([name])) & (known | set(figures.undecided)))]
-    for name in _spoiled(views, batches, progress, figures, found, plan, snapshot.tables):
-        figures.undecided.setdefault(name[0], name[1])
-    return found
-
-
-def _spoiled(
-    views: Sequence[str],
-    batches: Batches,
-    progress: Progress,
-    figures: Figures,
-    found: list[Finding],
-    plan: RoundPlan,
-    tables: Mapping[str, Any],
-) -> list[tuple[str, str]]:
-    return []
+    def _compare(self, app: App, batches: Batches, progress: Progress) -> None:
+        """Compares all views but those that are known to be wrong, and those that read them."""
+        snapshot = app.snapshot()
+        if snapshot.position != progress.position:
+            raise InternalError(f"Views are at {snapshot.position}, and the batch ended at {progress.position}.")
+        self._figures.batches += 1
+        left = [name for name in app.program.views if not self._out & set(self._plan.needed([name]))]
+        while left:
+            try:
+                for name, expected in batches.contents(left, progress.position):
+                    left = left[1:]
+                    self._figures.comparisons += 1
+                    self._figures.rows += expected.num_rows
+                    found = differences(snapshot.tables[name], expected)
+                    if found:
+                        self.findings.append(Finding(name, self._plan.views[name], progress.batch, found))
+                        self._out.add(name)
+            except HeadwaterError:
+                raise
+            except Exception as error:  # noqa: BLE001 (Spark fails on the query by itself)
+                self._figures.undecided[self._plan.views[left[0]]] = str(error)[:500]
+                self._out.add(left[0])
+                left = left[1:]

@@ -53,7 +53,9 @@ class TopicPlan:
 
 def random_topics(dice: Random) -> list[TopicPlan]:
     """Two to four topics, at least one of them a table; all have a column `k` by which they are often joined."""
-    return [_topic(dice, f"t{number}", keyed=number == 0 or dice.random() < 0.55) for number in range(dice.randint(2, 4))]
+    return [
+        _topic(dice, f"t{number}", keyed=number == 0 or dice.random() < 0.55) for number in range(dice.randint(2, 4))
+    ]
 
 
 def _topic(dice: Random, name: str, *, keyed: bool) -> TopicPlan:

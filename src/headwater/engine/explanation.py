@@ -1,0 +1,153 @@
+"""An explanation of views: their operators, on which levels, what reaches them, and what they keep.
+
+`str()` of it is for people: a tree per view, and all levels as a picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from headwater.engine.manifest import Size
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What reaches a port of an operator: the rows of a producer, taken through steps that keep no state.
+
+    `key` is what the rows are partitioned by.
+    """
+
+    port: str
+    producer: int
+    steps: Sequence[str]
+    key: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A producer without state: a topic, or constant rows."""
+
+    number: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A producer with state, on one level of the pipeline.
+
+    `linear` is what it keeps right by adding up changes, `recomputed` what it works out anew for the groups that a
+    change touches. `state` is None where it is not known.
+    """
+
+    number: int
+    level: int
+    title: str
+    detail: str
+    inputs: Sequence[Input]
+    linear: Sequence[str]
+    recomputed: Sequence[str]
+    view: str | None
+    state: Size | None
+
+    @property
+    def label(self) -> str:
+        return f"{self.title} {self.detail}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The operators of some views."""
+
+    views: Mapping[str, int]
+    """The operator that publishes each view."""
+    origins: Mapping[int, Origin]
+    operators: Mapping[int, Operator]
+
+    @property
+    def levels(self) -> list[list[Operator]]:
+        """The operators of each level, the first level first; all of a level share one stage."""
+        last = max((operator.level for operator in self.operators.values()), default=0)
+        return [[o for o in self.operators.values() if o.level == level] for level in range(1, last + 1)]
+
+    def of(self, view: str) -> Explanation:
+        """Only what one view needs."""
+        needed = set(self._below(self.views[view]))
+        return replace(
+            self,
+            views={view: self.views[view]},
+            origins={number: one for number, one in self.origins.items() if number in needed},
+            operators={number: one for number, one in self.operators.items() if number in needed},
+        )
+
+    def tree(self, view: str) -> list[str]:
+        """The operators of a view, each above those that it reads from."""
+        return list(_Tree(self).lines(self.views[view]))
+
+    def picture(self) -> list[str]:
+        """All levels, one below the other, and who reads from whom."""
+        lines = [f"{'log':<10}{'   '.join(f'[{one.number}] {one.title}' for one in self.origins.values())}"]
+        for number, level in enumerate(self.levels, start=1):
+            lines += [f"{'':<10}{'│' if row == 0 else '▼'}" for row in range(2)]
+            for row, operator in enumerate(level):
+                sources = ", ".join(dict.fromkeys(str(given.producer) for given in operator.inputs))
+                name = f"level {number}" if row == 0 else ""
+                lines.append(f"{name:<10}[{operator.number}] {operator.label}  ◀ {sources}")
+        return lines
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "views": dict(self.views),
+            "origins": [asdict(one) for one in self.origins.values()],
+            "operators": [asdict(one) for one in self.operators.values()],
+        }
+
+    def __str__(self) -> str:
+        trees = [line for view in self.views for line in [view, *self.tree(view), ""]]
+        return "\n".join([*trees, *self.picture()])
+
+    def _below(self, number: int) -> Iterator[int]:
+        yield number
+        if number in self.operators:
+            for given in self.operators[number].inputs:
+                yield from self._below(given.producer)
+
+
+class _Tree:
+    """Writes operators as a tree; one that is there already is only named."""
+
+    def __init__(self, explanation: Explanation) -> None:
+        self._explanation = explanation
+        self._shown: set[int] = set()
+
+    def lines(self, number: int, given: Input | None = None, before: str = "", *, last: bool = True) -> Iterator[str]:
+        """The operator, what it does, and all below it."""
+        corner, below = before + ("└─ " if last else "├─ "), before + ("   " if last else "│  ")
+        port = f"{given.port}: " if given is not None and given.port not in ("rows", "records") else ""
+        for step in given.steps if given is not None else ():
+            yield f"{corner}{port}{step}"
+            corner, port, below = f"{below}└─ ", "", f"{below}   "
+        operator = self._explanation.operators.get(number)
+        if operator is None:
+            yield f"{corner}{port}[{number}] {self._explanation.origins[number].title}"
+            return
+        if number in self._shown:
+            yield f"{corner}{port}[{number}] {operator.label} (as above)"
+            return
+        self._shown.add(number)
+        yield f"{corner}{port}[{number}] {operator.label}  (level {operator.level}{_size(operator.state)})"
+        note = below + ("│  " if operator.inputs else "   ")
+        if operator.linear:
+            yield f"{note}linear: {', '.join(operator.linear)}"
+        if operator.recomputed:
+            yield f"{note}recomputed per group: {', '.join(operator.recomputed)}"
+        for place, one in enumerate(operator.inputs):
+            yield from self.lines(one.producer, one, below, last=place == len(operator.inputs) - 1)
+
+
+def _size(state: Size | None) -> str:
+    if state is None:
+        return ""
+    rows = f"{state.rows:,} {'row' if state.rows == 1 else 'rows'}"
+    return f", {rows}, {state.bytes:,} bytes"

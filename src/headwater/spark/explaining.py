@@ -1,0 +1,121 @@
+"""Explains a program: what its flow looks like to those who wrote the views."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from headwater.engine.explanation import Explanation, Input, Operator, Origin
+from headwater.engine.manifest import Size
+from headwater.spark import flow
+from headwater.spark.catalyst import Expression, kind
+from headwater.spark.program import Program
+from headwater.views.aggregate import Aggregate
+from headwater.views.topk import TopK
+
+EXPRESSION_LENGTH_MAX = 80
+"""Longer expressions are cut."""
+_LINEAR = ("count", "sum")
+
+
+def explain(program: Program, state: Mapping[str, Size] | None) -> Explanation:
+    """The operators of all views. `state` has the sizes of arrangements, None if they are not those of this program."""
+    given = program.flow
+    operators = {number: _operator(given, one, state) for number, one in given.operators.items()}
+    views = {one.view: number for number, one in given.operators.items() if one.view is not None}
+    origins = {number: _origin(source) for number, source in given.sources.items()}
+    return Explanation(views, origins, operators)
+
+
+def short(expression: Expression) -> str:
+    """An expression in one line, without what only Spark needs to know."""
+    text = str(expression.sql())
+    text = re.sub(r"spark_catalog\.|__auto_generated_subquery_name\.", "", text).replace("`", "")
+    text = re.sub(r"knownfloatingpointnormalized\(normalizenanandzero\(([^()]*)\)\)", r"\1", text)
+    text = _unwrapped(" ".join(text.split()))
+    return text if len(text) <= EXPRESSION_LENGTH_MAX else f"{text[: EXPRESSION_LENGTH_MAX - 1]}…"
+
+
+def _unwrapped(text: str) -> str:
+    """Without a pair of parentheses around all of it."""
+    depth = 0
+    for place, sign in enumerate(text):
+        depth += (sign == "(") - (sign == ")")
+        if depth == 0 and place < len(text) - 1:
+            return text
+    return text[1:-1] if text.startswith("(") and text.endswith(")") else text
+
+
+def _origin(source: flow.Source) -> Origin:
+    if source.topic is not None:
+        return Origin(source.number, f"topic {source.topic}")
+    rows = 0 if source.constant is None else source.constant.num_rows
+    return Origin(source.number, f"{rows} constant {'row' if rows == 1 else 'rows'}")
+
+
+def _operator(given: flow.Flow, operator: flow.Operator, state: Mapping[str, Size] | None) -> Operator:
+    edges = [edge for edge in given.edges if edge.operator == operator.number]
+    linear, recomputed = _work(operator, edges)
+    return Operator(
+        number=operator.number,
+        level=operator.level,
+        title=operator.title,
+        detail=operator.detail.replace("`", ""),
+        inputs=[_input(edge) for edge in edges],
+        linear=linear,
+        recomputed=recomputed,
+        view=operator.view,
+        state=None if state is None else _state(operator.name, state),
+    )
+
+
+def _state(name: str, state: Mapping[str, Size]) -> Size:
+    """The size of an operator's state: all its parts."""
+    mine = [size for part, size in state.items() if part == name or part.startswith(f"{name}/")]
+    return Size(sum(one.rows for one in mine), sum(one.bytes for one in mine), sum(one.runs for one in mine))
+
+
+def _input(edge: flow.Edge) -> Input:
+    steps = [text for step in edge.branch.steps for text in _step(step)]
+    return Input(edge.port, edge.branch.producer, steps[::-1], [short(key) for key in edge.key])
+
+
+def _step(step: flow.LinearStep) -> list[str]:
+    """A step on an edge; none for one that only renames or drops columns."""
+    match step:
+        case flow.Filter():
+            return [f"where {short(step.condition)}"]
+        case flow.Project():
+            computed = [short(column) for column in step.columns if _computes(column)]
+            return [f"computes {', '.join(computed)}"] if computed else []
+        case flow.Generate():
+            return [f"{'outer ' if step.outer else ''}rows of {short(step.generator)}"]
+        case flow.Expand():
+            return [f"each row {len(step.rows)} times, for grouping sets"]
+
+
+def _computes(column: Expression) -> bool:
+    if kind(column) != "Alias":
+        return kind(column) != "AttributeReference"
+    return kind(column.child()) not in ("AttributeReference", "Literal")
+
+
+def _work(operator: flow.Operator, edges: Sequence[flow.Edge]) -> tuple[list[str], list[str]]:
+    """What an operator adds up, and what it computes anew for the groups that are touched."""
+    kernel = operator.kernel
+    if operator.native is not None:
+        return [], list(operator.native.functions)
+    if isinstance(kernel, TopK):
+        return [], [f"the first {kernel.limit:,}{f' after {kernel.offset:,}' if kernel.offset else ''}"]
+    if not isinstance(kernel, Aggregate):
+        return [], []
+    columns = dict(zip(kernel.schema.names, edges[0].columns, strict=True)) if edges else {}
+    texts = {
+        f"{function.kind}({', '.join(short(columns[name]) for name in function.arguments) or '*'})": function.kind
+        for function in kernel.functions
+        if all(name in columns for name in function.arguments)
+    }
+    return (
+        [text for text, name in texts.items() if name in _LINEAR],
+        [text for text, name in texts.items() if name not in _LINEAR],
+    )

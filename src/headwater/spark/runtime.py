@@ -1,0 +1,47 @@
+"""An application's views in Spark: planned, and ready to be run, explained and verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from headwater.engine.explanation import Explanation
+from headwater.engine.functions import Function
+from headwater.engine.manifest import Size
+from headwater.engine.store import Excluded
+from headwater.log.embedded import EmbeddedLog
+from headwater.model.position import Position
+from headwater.spark.explaining import explain
+from headwater.spark.program import Program
+from headwater.spark.session import start_session
+from headwater.spark.verification import Batches, Verification
+
+
+class Runtime:
+    """Starts Spark if this process has none yet, and plans the views. Raises `InvalidQuery`, `UnsupportedQuery`."""
+
+    def __init__(
+        self,
+        master: str,
+        log: EmbeddedLog,
+        views: Mapping[str, str],
+        functions: Sequence[Function],
+        on_step: Callable[[str], None],
+    ) -> None:
+        self._log, self._functions = log, tuple(functions)
+        on_step("Starting Spark")
+        session = start_session(master)
+        on_step(f"Planning {len(views)} {'view' if len(views) == 1 else 'views'}")
+        self.program = Program(session, log.topics(), views, self._functions)
+        self._batches: Batches | None = None
+
+    def explain(self, state: Mapping[str, Size] | None) -> Explanation:
+        """The operators, with the size of their state where it is known."""
+        return explain(self.program, state)
+
+    def verify(self, view: str, content: pa.Table, position: Position, excluded: Sequence[Excluded]) -> Verification:
+        """Compares the content of a view at a position with what its query gives."""
+        if self._batches is None:
+            self._batches = Batches(self.program, self._log, self._functions)
+        return self._batches.verify(view, content, position, excluded)

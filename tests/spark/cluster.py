@@ -1,0 +1,76 @@
+"""A Spark cluster for tests: one master and two workers on this machine, from the pyspark package itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+_START_SECONDS_MAX = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where it is, and the processes of its workers."""
+
+    master: str
+    workers: list[subprocess.Popen[bytes]]
+
+    def kill_worker(self) -> None:
+        """Kills one worker with all its executors."""
+        worker = self.workers.pop()
+        os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait()
+
+
+@contextmanager
+def spark_cluster(directory: Path) -> Iterator[Cluster]:
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        home = Path(pyspark.__file__).parent
+        environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+        environment |= {"SPARK_WORKER_DIR": str(directory / name), "SPARK_LOCAL_IP": "127.0.0.1"}
+        with (directory / f"{name}.log").open("wb") as output:
+            process = subprocess.Popen(
+                [str(home / "bin" / "spark-class"), *arguments],
+                stdout=output, stderr=output, env=environment, start_new_session=True,
+            )  # fmt: skip
+        processes.append(process)
+        return process
+
+    try:
+        start("master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        master = _found(directory / "master.log", r"Starting Spark master at (spark://\S+)")
+        workers = [
+            start(name, "org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0", master)
+            for name in ("first", "second")
+        ]
+        for name in ("first", "second"):
+            _found(directory / f"{name}.log", r"(Successfully registered) with master")
+        yield Cluster(master, workers)
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _found(path: Path, pattern: str) -> str:
+    """What a log file says, as soon as it says it."""
+    until = time.monotonic() + _START_SECONDS_MAX
+    while time.monotonic() < until:
+        found = re.search(pattern, path.read_text(errors="replace"))
+        if found:
+            return found[1]
+        time.sleep(0.1)
+    raise AssertionError(f"{path.name} did not come up:\n{path.read_text(errors='replace')[-2000:]}")

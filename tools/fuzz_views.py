@@ -1,0 +1,114 @@
+#!/usr/bin/env python
+"""Makes random views over random changes, and compares each with Spark's batch query after every batch.
+
+    tools/fuzz_views.py --rounds 100 --seed 7
+    tools/fuzz_views.py --minutes 60
+
+The round of seed S + n is replayed by --rounds 1 --seed S+n. A failure prints its seed, the SQL and the rows that differ,
+and is written to a file as a small program that repeats it. Exit code 1 means that there was one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from headwater.testing.rounds import Figures, Finding, Round, RoundPlan, random_round
+from headwater.testing.shrinking import Shrinking, reproduction
+
+messages = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, metavar="N", help="so many rounds")
+    parser.add_argument("--minutes", type=float, metavar="M", help="begin no other round after so long")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the first round; the next has S+1")
+    parser.add_argument("--views", type=int, default=10, metavar="V", help="views in a round")
+    parser.add_argument("--steps", type=int, default=6, metavar="B", help="steps in a round, one batch or more each")
+    parser.add_argument("--shrink", type=float, default=240.0, metavar="SECONDS", help="for making a failure small")
+    parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"), metavar="FOLDER", help="for failures")
+    parser.add_argument("--examples", action="store_true", help="a query for each construct that was refused")
+    parser.add_argument("--json", action="store_true", help="figures as JSON on stdout")
+    options = parser.parse_args(arguments)
+    if options.rounds is None and options.minutes is None:
+        parser.error("say how long: --rounds N or --minutes M")
+    return options
+
+
+def fuzz(options: argparse.Namespace, figures: Figures) -> None:
+    began, seed = time.monotonic(), options.seed
+    while options.rounds is None or seed < options.seed + options.rounds:
+        if options.minutes is not None and time.monotonic() - began > options.minutes * 60:
+            break
+        one_round(seed, options, figures)
+        messages.print(
+            f"seed {seed}: {figures.rounds} rounds, {figures.batches} batches, {figures.comparisons} comparisons, "
+            f"{len(figures.findings)} failures, {time.monotonic() - began:.0f} s"
+        )
+        seed += 1
+
+
+def one_round(seed: int, options: argparse.Namespace, figures: Figures) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="headwater-fuzz-"))
+    try:
+        before = len(figures.findings)
+        plan = random_round(seed, folder / "trial", figures, views=options.views, steps=options.steps)
+        for finding in figures.findings[before:]:
+            messages.print(f"seed {seed}: planning fails\n{finding}")
+        for number, finding in enumerate(Round(plan, folder / "log", figures).run()):
+            messages.print(f"seed {seed}: {finding}")
+            keep(plan, finding, folder / f"shrinking{number}", options, f"seed{seed}-{finding.view or 'unknown'}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def keep(plan: RoundPlan, finding: Finding, folder: Path, options: argparse.Namespace, name: str) -> None:
+    """Makes a failure small, and writes it down."""
+    small, found = Shrinking(folder, options.shrink).shrink(plan, finding) if options.shrink else (plan, finding)
+    options.keep.mkdir(parents=True, exist_ok=True)
+    path = options.keep / f"{name}.py"
+    path.write_text(reproduction(small, found))
+    messages.print(f"repeated by {path}\n{found}")
+
+
+def show(figures: Figures, options: argparse.Namespace) -> None:
+    table = Table("figure", "value", title=f"views against Spark: {len(figures.findings)} failures")
+    for name in ("rounds", "views", "batches", "comparisons", "rows", "reopened", "invalid"):
+        table.add_row(name, str(getattr(figures, name)))
+    table.add_row("refused by headwater", "\n".join(f"{count} {what}" for what, count in figures.refused.most_common()))
+    table.add_row("Spark itself fails on", str(len(figures.undecided)))
+    Console().print(table)
+    for sql, reason in figures.undecided.items():
+        messages.print(f"Spark fails on: {sql}\n  {reason}")
+    if options.examples:
+        for construct, sql in figures.examples.items():
+            messages.print(f"{construct}:\n  {sql}")
+
+
+def main(arguments: list[str]) -> int:
+    options = parse(arguments)
+    figures = Figures()
+    try:
+        fuzz(options, figures)
+    except KeyboardInterrupt:
+        messages.print("interrupted")
+    if options.json:
+        json.dump(asdict(figures), sys.stdout, indent=2, default=str)
+        sys.stdout.write("\n")
+    else:
+        show(figures, options)
+    return 1 if figures.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
