@@ -1,6 +1,6 @@
 # Every command of the project; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-log torture-log lock clean
+.PHONY: help setup demo test check bench bench-log torture-log fuzz-views lock clean
 
 bin := .venv/bin
 python := $(bin)/python
@@ -13,6 +13,8 @@ DEMO ?= $(python) -m headwater.cli.demo
 TEST_OPTIONS ?=
 BENCH_OPTIONS ?=
 TORTURE_OPTIONS ?=
+MINUTES ?= 60
+FUZZ_OPTIONS ?=
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +44,9 @@ bench-log: setup ## measure the log
 
 torture-log: setup ## kill writers of the log N times and look for lost records: make torture-log N=1000
 	$(python) tools/torture_log.py --kills $(N) $(TORTURE_OPTIONS)
+
+fuzz-views: setup ## compare random views with Spark's batch queries: make fuzz-views MINUTES=60 FUZZ_OPTIONS='--seed 7'
+	$(python) tools/fuzz_views.py --minutes $(MINUTES) $(FUZZ_OPTIONS)
 
 lock: setup ## resolve pyproject.toml anew into requirements.lock
 	$(bin)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --fork-strategy fewest \

@@ -1,5 +1,7 @@
 """Headwater: every change in one replayable log, and everything else derived from it."""
 
+from typing import TYPE_CHECKING, Any
+
 from headwater.errors import HeadwaterError
 from headwater.log.commit import Commit, Committed, Conflict
 from headwater.log.consumer import Consumer
@@ -13,8 +15,12 @@ from headwater.log.topic import Topic
 from headwater.model.position import START, Position
 from headwater.model.record import Record
 
+if TYPE_CHECKING:
+    from headwater.app import App
+
 __all__ = [
     "START",
+    "App",
     "Batch",
     "Commit",
     "Committed",
@@ -32,3 +38,12 @@ __all__ = [
     "Topic",
     "open",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`App` is imported when it is first asked for: who only uses the log does not need what it brings with it."""
+    if name == "App":
+        from headwater.app import App
+
+        return App
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,14 +18,16 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.timeout(400)
 def test_a_cluster_gives_the_same_views_with_a_worker_killed(tmp_path: Path, spark: SparkSession) -> None:
-    with spark_cluster(tmp_path) as cluster:
-        driver = subprocess.Popen(
+    seen = []
+    with (
+        spark_cluster(tmp_path) as cluster,
+        subprocess.Popen(
             [sys.executable, "-m", "tests.spark.cluster_driver", cluster.master, str(tmp_path / "cluster")],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
-        )  # fmt: skip
+        ) as driver,
+    ):  # fmt: skip
         assert driver.stdin is not None
         assert driver.stdout is not None
-        seen = []
         for line in driver.stdout:
             seen.append(line.strip())
             if len(seen) == 3:

@@ -12,7 +12,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headwater.cli import log_append, log_care, log_groups, log_read, log_topics
+from headwater.cli import (
+    app_care,
+    app_explain,
+    app_query,
+    app_run,
+    log_append,
+    log_care,
+    log_groups,
+    log_read,
+    log_topics,
+)
 from headwater.cli.failures import INTERRUPTED, PIPE_CLOSED, report
 from headwater.cli.output import complain, hint, say
 from headwater.errors import HeadwaterError, InternalError
@@ -105,6 +115,8 @@ log = typer.Typer(
     no_args_is_help=True,
     help="Create, fill, read and look after a log. A directory is a log; there is no server to run.",
 )
+for command in (app_run, app_query, app_explain, app_care):
+    command.register(app)
 for family in (log_topics, log_append, log_read, log_groups, log_care):
     family.register(log)
 app.add_typer(log, name="log")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
-from headwater.cli.output import complain, hint
+from headwater.cli.output import complain, hint, quote
+from headwater.engine.failures import NotYet, StateCorrupt, StoreUnusable
 from headwater.errors import (
     CatalogUnusable,
     Corrupt,
     DiskFull,
     HeadwaterError,
+    InvalidQuery,
     InvalidRecords,
     PositionGone,
     RecordsGone,
@@ -28,8 +30,9 @@ PIPE_CLOSED = 141  # as a shell reports a program whose reader went away
 
 EXIT_CODES = {
     0: "It worked.",
-    FAILED: "It could not be done: a record does not fit, the disk is full, another process holds the log.",
-    USAGE: "The command has to change: a wrong option, no such topic, a schema that can not be evolved to.",
+    FAILED: "It could not be done: a record does not fit, the disk is full, another process holds the log; or "
+    "`verify` has found a difference.",
+    USAGE: "The command has to change: a wrong option, no such topic, a schema that can not be evolved to, wrong SQL.",
     ALARM: "A group's lag is past a limit.",
     DAMAGED: "Committed data is damaged.",
     INTERRUPTED: "Ctrl-C.",
@@ -43,6 +46,8 @@ _HINTS: dict[type[HeadwaterError], str] = {
     PositionGone: "Read up to a later position: --to position:N.",
     UnknownGroup: "`headwater log groups` lists the groups of a log.",
     DiskFull: "Nothing is lost. Free some space, or lower the retention; the log goes on.",
+    NotYet: "`headwater run` brings the views there; look whether it runs.",
+    StateCorrupt: "`headwater state APP --delete` deletes the state: nothing is lost, the next run rebuilds it.",
     StorageFailed: "Look at the owner and permissions of the log's directory, and at the health of the disk.",
 }
 # A setting as the library writes it: cleanup='compact' anywhere, or its name at the beginning of a sentence.
@@ -58,7 +63,7 @@ class Declined(HeadwaterError):
 
 def exit_code(error: Exception) -> int:
     """The exit code for an expected error."""
-    if isinstance(error, Corrupt) or (isinstance(error, CatalogUnusable) and error.damaged):
+    if isinstance(error, Corrupt) or (isinstance(error, CatalogUnusable | StoreUnusable) and error.damaged):
         return DAMAGED
     if isinstance(error, UsageError) and not isinstance(error, InvalidRecords):
         return USAGE
@@ -92,6 +97,8 @@ def report(error: Exception) -> int:
     """Tells the user, and returns the exit code."""
     sentence, next_step = explanation(error)
     complain(sentence)
+    if isinstance(error, InvalidQuery) and error.excerpt:
+        quote(error.excerpt)
     if next_step:
         hint(next_step)
     return exit_code(error)

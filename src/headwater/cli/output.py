@@ -60,6 +60,11 @@ def complain(text: str) -> None:
     messages().print(Text.assemble(("error: ", "bold red"), text))
 
 
+def quote(text: str) -> None:
+    """Lines that a message speaks of."""
+    messages().print("\n".join(f"  {line}" for line in text.splitlines()))
+
+
 def alarm(text: str) -> None:
     """A limit that was passed."""
     messages().print(Text.assemble(("alarm: ", "bold red"), text))

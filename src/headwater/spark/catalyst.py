@@ -124,7 +124,8 @@ class Catalyst:
 
     def is_orderable(self, given: Any) -> bool:
         """Whether values of a type of Spark's can be compared."""
-        return bool(self.module(f"{_CATALYST}.expressions.RowOrdering").isOrderable(given))
+        # Not RowOrdering's, which takes a struct, being a sequence of fields, for a sequence of expressions.
+        return bool(self.module(f"{_CATALYST}.expressions.OrderUtils").isOrderable(given))
 
     def is_sequence(self, value: Any) -> bool:
         return bool(is_instance_of(self._gateway, value, "scala.collection.immutable.Seq"))

@@ -104,7 +104,7 @@ def _work(operator: flow.Operator, edges: Sequence[flow.Edge]) -> tuple[list[str
     """What an operator adds up, and what it computes anew for the groups that are touched."""
     kernel = operator.kernel
     if operator.native is not None:
-        return [], list(operator.native.functions)
+        return [], [short(function) for function in operator.native.functions if _computes(function)]
     if isinstance(kernel, TopK):
         return [], [f"the first {kernel.limit:,}{f' after {kernel.offset:,}' if kernel.offset else ''}"]
     if not isinstance(kernel, Aggregate):

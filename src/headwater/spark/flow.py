@@ -96,6 +96,8 @@ class Native:
     """What it gives for no rows at all, where that is something: an aggregate without a key."""
     rows: int
     """The producer number of the rows for the node; what it gives has the operator's own number."""
+    functions: Sequence[Expression] = ()
+    """What the node works out, for those who want to know."""
 
 
 @dataclass(frozen=True, slots=True)

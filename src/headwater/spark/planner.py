@@ -329,7 +329,8 @@ class Planner:
             nothing = catalyst.plans.LocalRelation(node.child().output(), catalyst.nil, False, catalyst.none)
             empty = catalyst.frame(node.withNewChildren(catalyst.sequence([nothing]))).toArrow()
         keys = [catalyst.normalized(expression) for expression in grouping]
-        return self._native("aggregate by group", child, keys, build, [name.toAttribute() for name in named], empty)
+        output = [name.toAttribute() for name in named]
+        return self._native("aggregate by group", child, keys, build, output, empty, named)
 
     def _window(self, node: Node) -> Relation:
         child = self.relation(node.child())
@@ -348,7 +349,7 @@ class Planner:
 
         keys = [catalyst.normalized(expression) for expression in partition]
         output = [*child.output, *(expression.toAttribute() for expression in named)]
-        return self._native("window by group", child, keys, build, output, None)
+        return self._native("window by group", child, keys, build, output, None, named)
 
     def _native(
         self,
@@ -358,12 +359,13 @@ class Planner:
         build: Callable[[Node, Expression, Substitution], Node],
         outputs: Sequence[Expression],
         empty: pa.Table | None,
+        functions: Sequence[Expression],
     ) -> Relation:
         columns = [*child.output, *keys]
         schema = self.schema("c", columns)
         kernel = Rows(schema, tuple(schema.names[len(child.output) :]))
         types = [data_type(attribute) for attribute in outputs]
-        native = Native(child.output, build, outputs, types, empty, self.flow.number())
+        native = Native(child.output, build, outputs, types, empty, self.flow.number(), functions)
         detail = ", ".join(str(key.sql()) for key in keys) or "everything"
         row_types = [data_type(column) for column in columns]
         operator = self._operator(

@@ -70,7 +70,7 @@ def _gateway(conf: SparkConf) -> JavaGateway | None:
     reading, writing = os.pipe()
     told = _Told(reading)
     try:
-        gateway = launch_gateway(conf, {"stderr": writing})
+        gateway: JavaGateway = launch_gateway(conf, {"stderr": writing})  # type: ignore[no-untyped-call]
     except (PySparkRuntimeError, OSError) as error:
         os.close(writing)
         raise SparkNotStarted(told.all() or str(error)) from error

@@ -1,4 +1,4 @@
-"""Random changes of topics: inserts, updates, deletes, rows that move to another key, duplicates, over several topics."""
+"""Random changes of topics: inserts, updates, deletes, moves to another key, duplicates, of several topics."""
 
 from __future__ import annotations
 

@@ -73,13 +73,13 @@ class Queries:
         return self._query(0, last=True)
 
     def _query(self, depth: int, *, last: bool = False) -> Relation:
-        forms: list[tuple[int, Callable[[int, bool], Relation]]] = [
+        forms: list[tuple[int, Callable[..., Relation]]] = [
             (4, self._select), (6, self._grouped), (1, self._distinct), (3, self._united), (3, self._windowed),
             (2, self._top), (1, self._grouping_sets), (1, self._pivoted), (1, self._time_windows), (1, self._named),
             (1, self._global),
         ]  # fmt: skip
         form = self._dice.choices([form for _, form in forms], [weight for weight, _ in forms])[0]
-        return form(depth, last)
+        return form(depth, last=last)
 
     # What queries read.
 
@@ -166,12 +166,12 @@ class Queries:
             return found
         alias, outer = self._alias(), self._dice.choice(("", "OUTER "))
         array = self._dice.choice(arrays).sql
+        extra: tuple[Column, ...] = (Column(f"{alias}.e", "string"),)
         if self._dice.random() < 0.3:
             text = f"{found.sql} LATERAL VIEW {outer}posexplode({array}) {alias} AS p, e"
             extra = (Column(f"{alias}.p", "int"), Column(f"{alias}.e", "string"))
         else:
             text = f"{found.sql} LATERAL VIEW {outer}explode({array}) {alias} AS e"
-            extra = (Column(f"{alias}.e", "string"),)
         return _From(text, found.scope + extra, found.rows * 2, found.reads)
 
     def _lateral(self, found: _From) -> _From:
@@ -245,7 +245,7 @@ class Queries:
                 found.append(Column(scope.value(kind), kind))
         return found
 
-    def _select(self, depth: int, last: bool) -> Relation:
+    def _select(self, depth: int, *, last: bool = False) -> Relation:
         given = self._from(depth)
         scope = Expressions(self._dice, given.scope)
         columns = self._items(scope, self._dice.randint(1, 5))
@@ -256,12 +256,12 @@ class Queries:
             columns.append(Column(made, "bigint"))
         return self._made("SELECT", given, "", columns, given.rows)
 
-    def _distinct(self, depth: int, last: bool) -> Relation:
+    def _distinct(self, depth: int, *, last: bool = False) -> Relation:
         given = self._from(depth)
         columns = self._items(Expressions(self._dice, given.scope), self._dice.randint(1, 3))
         return self._made("SELECT DISTINCT", given, "", columns, given.rows)
 
-    def _grouped(self, depth: int, last: bool) -> Relation:
+    def _grouped(self, depth: int, *, last: bool = False) -> Relation:
         given = self._from(depth)
         scope = Expressions(self._dice, given.scope)
         keys = self._items(scope, self._dice.choice((1, 1, 2)))
@@ -274,19 +274,19 @@ class Queries:
             rest += f" HAVING {Expressions(self._dice, results).condition(1)}"
         return self._made("SELECT", given, rest, columns, min(given.rows, 12))
 
-    def _global(self, depth: int, last: bool) -> Relation:
+    def _global(self, depth: int, *, last: bool = False) -> Relation:
         given = self._from(depth)
         calls = Aggregations(self._dice, Expressions(self._dice, given.scope), last=last)
         made = [calls.call() for _ in range(self._dice.randint(1, 4))]
         return self._made("SELECT", given, "", [Column(one.sql, one.kind, one.noise) for one in made], 1)
 
-    def _grouping_sets(self, depth: int, last: bool) -> Relation:
+    def _grouping_sets(self, depth: int, *, last: bool = False) -> Relation:
         given = self._from(depth)
         scope = Expressions(self._dice, given.scope)
         columns = scope.of()
         keys = self._dice.sample(columns, min(len(columns), self._dice.choice((1, 2, 2, 3))))
         if not keys:
-            return self._global(depth, last)
+            return self._global(depth, last=last)
         names = [key.sql for key in keys]
         calls = Aggregations(self._dice, scope, last=last)
         made = [calls.call() for _ in range(self._dice.randint(1, 2))]
@@ -296,12 +296,12 @@ class Queries:
         results = [*keys, *(Column(one.sql, one.kind, one.noise) for one in made), Column("grouping_id()", "bigint")]
         return self._made("SELECT", given, f" GROUP BY {self._dice.choice(forms)}", results, 40)
 
-    def _time_windows(self, depth: int, last: bool) -> Relation:
+    def _time_windows(self, depth: int, *, last: bool = False) -> Relation:
         given = self._from(depth)
         scope = Expressions(self._dice, given.scope)
         times = scope.of("timestamp")
         if not times:
-            return self._grouped(depth, last)
+            return self._grouped(depth, last=last)
         length = self._dice.choice(("'1 hour'", "'1 hour', '30 minutes'", "'1 day', '12 hours'"))
         window = f"window({self._dice.choice(times).sql}, {length})"
         calls = Aggregations(self._dice, scope, last=last)
@@ -309,7 +309,7 @@ class Queries:
         columns = [Column("window.start", "timestamp"), *(Column(one.sql, one.kind, one.noise) for one in made)]
         return self._made("SELECT", given, f" GROUP BY {window}", columns, 10)
 
-    def _windowed(self, depth: int, last: bool) -> Relation:
+    def _windowed(self, depth: int, *, last: bool = False) -> Relation:
         given = self._from(depth)
         scope = Expressions(self._dice, given.scope)
         columns = self._items(scope, self._dice.randint(1, 3))
@@ -321,8 +321,8 @@ class Queries:
             rest = f" QUALIFY {calls.ranking().sql} <= {self._dice.randint(1, 3)}"
         return self._made("SELECT", given, rest, columns, given.rows)
 
-    def _top(self, depth: int, last: bool) -> Relation:
-        inner = self._query(depth - 1) if depth > 0 else self._select(0, False)
+    def _top(self, depth: int, *, last: bool = False) -> Relation:
+        inner = self._query(depth - 1) if depth > 0 else self._select(0)
         columns = Expressions(self._dice, inner.columns)
         offset = f" OFFSET {self._dice.randint(1, 2)}" if self._dice.random() < 0.2 else ""
         count = self._dice.randint(1, 5)
@@ -335,7 +335,7 @@ class Queries:
             text = f"SELECT * FROM ({inner.sql}) {order} LIMIT {count}{offset}"
         return Relation(text, inner.columns, count, inner.reads)
 
-    def _united(self, depth: int, last: bool) -> Relation:
+    def _united(self, depth: int, *, last: bool = False) -> Relation:
         word = self._dice.choice(
             ("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL")
         )
@@ -355,28 +355,25 @@ class Queries:
             f"(({made[0].sql}) {word} ({made[1].sql}))", made[0].columns, made[0].rows + made[1].rows, reads
         )
 
-    def _pivoted(self, depth: int, last: bool) -> Relation:
+    def _pivoted(self, depth: int, *, last: bool = False) -> Relation:
         given = self._from(depth)
         scope = Expressions(self._dice, given.scope)
         number = scope.value(self._dice.choice(NUMBERS), 1)
-        inner = self._made(
-            "SELECT", given, "",
-            [Column(scope.value("bigint", 1), "bigint"), Column(scope.value("string", 1), "string"), Column(number, OTHER)],
-            given.rows,
-        )  # fmt: skip
+        key, wanted = Column(scope.value("bigint", 1), "bigint"), Column(scope.value("string", 1), "string")
+        inner = self._made("SELECT", given, "", [key, wanted, Column(number, OTHER)], given.rows)
         call = self._dice.choice(("count", "max", "min"))
         text = f"SELECT c0, pa AS c1, pb AS c2 FROM ({inner.sql}) PIVOT ({call}(c2) FOR c1 IN ('a' AS pa, 'b' AS pb))"
         kind = "bigint" if call == "count" else OTHER
         return Relation(text, (Column("c0", "bigint"), Column("c1", kind), Column("c2", kind)), 10, inner.reads)
 
-    def _named(self, depth: int, last: bool) -> Relation:
+    def _named(self, depth: int, *, last: bool = False) -> Relation:
         """A common table expression that is read twice."""
         shared = self._query(max(depth - 1, 0))
         name = self._alias()
         before = self.relations
         self.relations = [Relation(name, shared.columns, shared.rows, shared.reads)]
         try:
-            body = self._select(0, last) if self._dice.random() < 0.4 else self._united(0, last)
+            body = self._select(0, last=last) if self._dice.random() < 0.4 else self._united(0, last=last)
         finally:
             self.relations = before
         reads = (body.reads | shared.reads) - {name}

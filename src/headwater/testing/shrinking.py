@@ -1,4 +1,4 @@
-"""Making a failing round small: the failing view alone, then fewer steps, commits and rows, as long as it still fails."""
+"""Making a failing round small: the failing view alone, then fewer steps, commits and rows, while it fails."""
 
 from __future__ import annotations
 

@@ -1,0 +1,230 @@
+"""`headwater` verify and state: whether the views are right, and what they take on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headwater.app import App
+from headwater.cli.app_loading import Application, load
+from headwater.cli.app_progress import steps
+from headwater.cli.app_run import PANEL
+from headwater.cli.arguments import Json, Yes, ask, examples
+from headwater.cli.failures import FAILED
+from headwater.cli.output import Column, complain, count, folding, number, print_json, print_line, print_table, say
+from headwater.cli.quantities import format_size
+from headwater.cli.values import format_instant
+from headwater.engine.failures import UnknownView
+from headwater.engine.manifest import Size
+from headwater.engine.store import Generation
+
+if TYPE_CHECKING:
+    from headwater.spark.verification import Verification
+
+DIFFERENCES_SHOWN_MAX = 10
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    for command, *lines in (
+        (verify, "headwater verify app.py", "headwater verify app.py revenue"),
+        (state, "headwater state app.py", "headwater state app.py --delete --yes"),
+    ):
+        app.command(rich_help_panel=PANEL, epilog=examples(*lines))(command)
+
+
+def verify(
+    application: Application,
+    views: Annotated[
+        list[str] | None, typer.Argument(metavar="VIEW...", help="The views; otherwise all.", show_default=False)
+    ] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Compare views with their SQL as ordinary Spark queries over the log; exit code 1 if they differ.
+
+    Each view is compared at the position that it has. Nothing of what keeps views up to date takes part in the query.
+    Doubles may differ by one part in 10^9, since a query adds them up in any order; everything else must be equal.
+    """
+    with load(application) as app:
+        for view in views or ():
+            if view not in app.views:
+                raise UnknownView(view, list(app.views))
+        found = []
+        with steps() as step:
+            app.plan(step)
+            for view in views or app.views:
+                step(f"Verifying {view}")
+                found.append(app.verify(view))
+    if as_json:
+        print_json(_verification_json(one) for one in found)
+    else:
+        _print_verifications(found)
+    if wrong := [one.view for one in found if not one.equal]:
+        complain(f"Not what the SQL gives: {', '.join(wrong)}.")
+        raise typer.Exit(FAILED)
+    within = f"doubles to within {found[0].doubles_within:g} of their size"
+    say(f"{count(len(found), 'view')} verified: {'it is' if len(found) == 1 else 'all are'} right ({within}).")
+
+
+def _verification_json(one: Verification) -> dict[str, object]:
+    shown = one.differences[:DIFFERENCES_SHOWN_MAX]
+    return {
+        "view": one.view,
+        "position": str(one.position),
+        "rows": one.rows,
+        "equal": one.equal,
+        "doubles_within": one.doubles_within,
+        "differences": len(one.differences),
+        "examples": [
+            {"surplus": difference.surplus, "row": {name: _text(value) for name, value in difference.row.items()}}
+            for difference in shown
+        ],
+    }
+
+
+def _text(value: object) -> object:
+    """A value fit for JSON."""
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _print_verifications(found: Sequence[Verification]) -> None:
+    columns = [Column("view"), number("position"), number("rows"), Column("result")]
+    rows = []
+    for one in found:
+        result = "right" if one.equal else f"{count(len(one.differences), 'row')} differ"
+        rows.append((one.view, str(one.position), f"{one.rows:,}", result))
+    print_table(columns, rows)
+    for one in found:
+        for difference in one.differences[:DIFFERENCES_SHOWN_MAX]:
+            times = abs(difference.surplus)
+            what = "should not be there" if difference.surplus > 0 else "is missing"
+            row = "  ".join(f"{name}={value}" for name, value in difference.row.items())
+            print_line(f"{one.view}: {what}{f' ({times} times)' if times > 1 else ''}: {row}")
+        if len(one.differences) > DIFFERENCES_SHOWN_MAX:
+            print_line(f"{one.view}: and {len(one.differences) - DIFFERENCES_SHOWN_MAX:,} more")
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What an operator or a view holds on the disk."""
+
+    kind: str
+    name: str
+    title: str
+    level: int | None
+    size: Size
+
+
+def state(
+    application: Application,
+    *,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete it all: the next run rebuilds the views from the log.")
+    ] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Show what the views and their state take on the disk, and which generations of them there are.
+
+    A generation is one definition of all views. When the definition changes, the next run builds a new generation
+    beside the old one, which stays readable until the new one has caught up.
+    """
+    with load(application) as app:
+        if delete:
+            _delete(app, yes=yes)
+            return
+        generations, current = app.generations(), app.published()
+        held = [] if current is None else holdings(current, app.state())
+    if as_json:
+        print_json([{"generations": [_generation_json(one) for one in generations], "state": _state_json(held)}])
+        return
+    if not generations:
+        say("There is no state: the application did not run yet.")
+        return
+    print_table(
+        [Column("generation"), Column("status"), number("batches"), number("position"), Column("made")],
+        [(str(one.id), one.status, f"{one.batch:,}", str(one.position), _made(one)) for one in generations],
+    )
+    print_line()
+    print_table(
+        [Column(""), number("level"), folding("what"), number("rows"), number("bytes"), number("files")],
+        [
+            (
+                f"view {one.name}" if one.kind == "view" else f"[{one.name}]",
+                "-" if one.level is None else str(one.level),
+                one.title,
+                f"{one.size.rows:,}",
+                format_size(one.size.bytes),
+                f"{one.size.runs:,}",
+            )
+            for one in held
+        ],
+    )
+    say(f"All together {format_size(sum(one.size.bytes for one in held))}.")
+
+
+def holdings(generation: Generation, sizes: dict[str, Size]) -> list[Holding]:
+    """The operators and then the views of a generation, with all parts of what each holds."""
+    operators: dict[str, Any] = generation.definition.get("operators", {})
+    found: dict[tuple[str, str], list[Size]] = {}
+    for part, size in sizes.items():
+        first, _, rest = part.partition("/")
+        key = ("view", rest) if first == "view" else ("operator", first)
+        found.setdefault(key, []).append(size)
+    made = []
+    for (kind, name), parts in found.items():
+        about = operators.get(name, {}) if kind == "operator" else {}
+        title = f"{about.get('title', '')} {about.get('detail', '')}".strip() if kind == "operator" else "its content"
+        made.append(Holding(kind, name, title.replace("`", ""), about.get("level"), _sum(parts)))
+    return sorted(
+        made, key=lambda one: (one.kind, one.level or 0, len(one.name) if one.kind == "operator" else 0, one.name)
+    )
+
+
+def _sum(parts: Sequence[Size]) -> Size:
+    return Size(sum(one.rows for one in parts), sum(one.bytes for one in parts), sum(one.runs for one in parts))
+
+
+def _delete(app: App, *, yes: bool) -> None:
+    if not app.generations():
+        say("There is no state to delete.")
+        return
+    size = format_size(sum(one.bytes for one in app.state().values()))
+    ask(f"Delete all views of {app.name} and their state ({size})? The log is not touched.", yes=yes)
+    app.delete_state()
+    say(f"Deleted. The next run of {app.name} rebuilds its views from the log.")
+
+
+def _state_json(held: Sequence[Holding]) -> list[dict[str, object]]:
+    return [
+        {
+            "kind": one.kind,
+            "name": one.name,
+            "level": one.level,
+            "title": one.title,
+            "rows": one.size.rows,
+            "bytes": one.size.bytes,
+            "files": one.size.runs,
+        }
+        for one in held
+    ]
+
+
+def _generation_json(one: Generation) -> dict[str, object]:
+    return {
+        "id": one.id,
+        "status": one.status,
+        "batches": one.batch,
+        "position": str(one.position),
+        "made_at": _made(one),
+        "views": list(one.definition.get("views", {})),
+    }
+
+
+def _made(one: Generation) -> str:
+    return format_instant(datetime.fromtimestamp(one.created_at / 1_000_000, UTC).replace(microsecond=0))

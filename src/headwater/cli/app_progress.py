@@ -1,0 +1,173 @@
+"""What is shown while an application runs: a spinner, then a live table, lines, or JSON, batch by batch."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol, Self
+
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from headwater.cli.output import count, messages, say
+from headwater.cli.quantities import format_age, format_size
+from headwater.engine.manifest import Size
+from headwater.engine.pipeline import Progress
+from headwater.engine.reading import arrangement_of
+
+
+@contextmanager
+def steps() -> Iterator[Callable[[str], None]]:
+    """A spinner on standard error that says what is going on; without a terminal nothing is shown."""
+    console = messages()
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("") as status:
+        yield lambda step: status.update(f"{step} …")
+
+
+class Display(Protocol):
+    """Shows batches; a context, so that it can tidy up."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def __call__(self, progress: Progress) -> None: ...
+
+
+def display(name: str, views: Sequence[str], *, as_json: bool) -> Display:
+    """What fits where the program runs."""
+    if as_json:
+        return Lines(_print_json)
+    return Board(name, views) if messages().is_terminal else Lines(lambda progress: say(progress_line(progress)))
+
+
+class Lines:
+    """One line per batch."""
+
+    def __init__(self, line: Callable[[Progress], None]) -> None:
+        self._line = line
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __call__(self, progress: Progress) -> None:
+        self._line(progress)
+
+
+class Board:
+    """A live table of the pipeline and its views, on the terminal."""
+
+    def __init__(self, name: str, views: Sequence[str]) -> None:
+        self._name, self._views = name, views
+        self._changed: Counter[str] = Counter()
+        self._records = self._batches = 0
+        self._live = Live(Text("Waiting for the first batch …"), console=messages(), refresh_per_second=4)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        self._changed.update(progress.changes)
+        self._records += progress.records
+        self._batches += 1
+        self._live.update(self.page(progress), refresh=True)
+
+    def page(self, progress: Progress) -> Group:
+        """The table after a batch."""
+        pipeline = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        cells = [*_figures(progress).items(), ("records so far", f"{self._records:,}")]
+        for title, _ in cells:
+            pipeline.add_column(title, justify="right", no_wrap=True)
+        pipeline.add_row(*(text for _, text in cells))
+        views = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        views.add_column("view", overflow="fold")
+        for title in ("rows changed", "since start", "size"):
+            views.add_column(title, justify="right", no_wrap=True)
+        for view in self._views:
+            size = progress.state.get(arrangement_of(view), Size(0, 0, 0))
+            changed, total = progress.changes.get(view, 0), self._changed[view]
+            views.add_row(Text(view), f"{changed:,}", f"{total:,}", format_size(size.bytes))
+        heading = Text.assemble((self._name, "bold"), f"  {_standing(progress)}. Ctrl-C ends it.")
+        return Group(heading, Text(), pipeline, Text(), views)
+
+
+def progress_json(progress: Progress) -> dict[str, object]:
+    """A batch as JSON: durations in seconds, sizes in bytes."""
+    views = {view.removeprefix("view/"): size for view, size in progress.state.items() if view.startswith("view/")}
+    return {
+        "batch": progress.batch,
+        "position": str(progress.position),
+        "behind": progress.behind,
+        "caught_up": progress.caught_up,
+        "records": progress.records,
+        "records_per_second": round(_rate(progress), 1),
+        "seconds": round(progress.duration.total_seconds(), 6),
+        "freshness_seconds": None if progress.freshness is None else round(progress.freshness.total_seconds(), 6),
+        "state_bytes": _state_bytes(progress.state),
+        "views": {
+            view: {"changed": progress.changes.get(view, 0), "bytes": views[view].bytes if view in views else 0}
+            for view in sorted({*views, *progress.changes})
+        },
+        "operators": {
+            str(number): {"rows_in": given, "rows_out": made} for number, (given, made) in progress.operators.items()
+        },
+        "excluded": [
+            {"view": one.view, "topic": one.topic, "partition": one.partition, "offset": one.offset,
+             "reason": one.reason}
+            for one in progress.excluded
+        ],
+    }  # fmt: skip
+
+
+def progress_line(progress: Progress) -> str:
+    """A batch in one line."""
+    changed = sum(progress.changes.values())
+    parts = [f"Batch {progress.batch}: {count(progress.records, 'record')}, {count(changed, 'changed row')} of views"]
+    parts.append(f"in {format_age(progress.duration.total_seconds())}")
+    return f"{' '.join(parts)}; {_standing(progress)}."
+
+
+def _standing(progress: Progress) -> str:
+    behind = "up to date" if progress.behind <= 0 else f"{count(progress.behind, 'commit')} behind"
+    return f"position {progress.position}, {behind}"
+
+
+def _figures(progress: Progress) -> dict[str, str]:
+    freshness = progress.freshness
+    return {
+        "position": str(progress.position),
+        "behind": f"{progress.behind:,}",
+        "records/s": f"{_rate(progress):,.0f}",
+        "batch": format_age(progress.duration.total_seconds()),
+        "freshness": "-" if freshness is None else format_age(freshness.total_seconds()),
+        "state": format_size(_state_bytes(progress.state)),
+    }
+
+
+def _rate(progress: Progress) -> float:
+    seconds = progress.duration.total_seconds()
+    return progress.records / seconds if seconds else 0.0
+
+
+def _state_bytes(state: Mapping[str, Size]) -> int:
+    return sum(size.bytes for size in state.values())
+
+
+def _print_json(progress: Progress) -> None:
+    sys.stdout.write(json.dumps(progress_json(progress), ensure_ascii=False) + "\n")
+    sys.stdout.flush()
