@@ -115,7 +115,7 @@ class Holding:
 
     kind: str
     name: str
-    title: str
+    label: str
     level: int | None
     size: Size
 
@@ -157,7 +157,7 @@ def state(
             (
                 f"view {one.name}" if one.kind == "view" else f"[{one.name}]",
                 "-" if one.level is None else str(one.level),
-                one.title,
+                one.label,
                 f"{one.size.rows:,}",
                 format_size(one.size.bytes),
                 f"{one.size.runs:,}",
@@ -178,12 +178,9 @@ def holdings(generation: Generation, sizes: dict[str, Size]) -> list[Holding]:
         found.setdefault(key, []).append(size)
     made = []
     for (kind, name), parts in found.items():
-        about = operators.get(name, {}) if kind == "operator" else {}
-        title = f"{about.get('title', '')} {about.get('detail', '')}".strip() if kind == "operator" else "its content"
-        made.append(Holding(kind, name, title.replace("`", ""), about.get("level"), _sum(parts)))
-    return sorted(
-        made, key=lambda one: (one.kind, one.level or 0, len(one.name) if one.kind == "operator" else 0, one.name)
-    )
+        about: dict[str, Any] = operators.get(name, {}) if kind == "operator" else {"label": "its content"}
+        made.append(Holding(kind, name, about.get("label", ""), about.get("level"), _sum(parts)))
+    return sorted(made, key=lambda one: (one.kind, one.level or 0, one.name.zfill(9) if one.level else one.name))
 
 
 def _sum(parts: Sequence[Size]) -> Size:
@@ -206,7 +203,7 @@ def _state_json(held: Sequence[Holding]) -> list[dict[str, object]]:
             "kind": one.kind,
             "name": one.name,
             "level": one.level,
-            "title": one.title,
+            "label": one.label,
             "rows": one.size.rows,
             "bytes": one.size.bytes,
             "files": one.size.runs,

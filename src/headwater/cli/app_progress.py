@@ -7,10 +7,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Protocol, Self
 
 from rich.console import Group
 from rich.live import Live
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
@@ -72,7 +74,8 @@ class Board:
         self._name, self._views = name, views
         self._changed: Counter[str] = Counter()
         self._records = self._batches = 0
-        self._live = Live(Text("Waiting for the first batch …"), console=messages(), refresh_per_second=4)
+        waiting = Spinner("dots", "The first batch …")
+        self._live = Live(waiting, console=messages(), refresh_per_second=8)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -138,7 +141,7 @@ def progress_line(progress: Progress) -> str:
     """A batch in one line."""
     changed = sum(progress.changes.values())
     parts = [f"Batch {progress.batch}: {count(progress.records, 'record')}, {count(changed, 'changed row')} of views"]
-    parts.append(f"in {format_age(progress.duration.total_seconds())}")
+    parts.append(f"in {_seconds(progress.duration)}")
     return f"{' '.join(parts)}; {_standing(progress)}."
 
 
@@ -153,10 +156,15 @@ def _figures(progress: Progress) -> dict[str, str]:
         "position": str(progress.position),
         "behind": f"{progress.behind:,}",
         "records/s": f"{_rate(progress):,.0f}",
-        "batch": format_age(progress.duration.total_seconds()),
-        "freshness": "-" if freshness is None else format_age(freshness.total_seconds()),
+        "batch": _seconds(progress.duration),
+        "freshness": "-" if freshness is None else _seconds(freshness),
         "state": format_size(_state_bytes(progress.state)),
     }
+
+
+def _seconds(duration: timedelta) -> str:
+    seconds = duration.total_seconds()
+    return f"{seconds:.1f}s" if seconds < 60 else format_age(seconds)
 
 
 def _rate(progress: Progress) -> float:

@@ -43,17 +43,12 @@ class Operator:
 
     number: int
     level: int
-    title: str
-    detail: str
+    label: str
     inputs: Sequence[Input]
     linear: Sequence[str]
     recomputed: Sequence[str]
     view: str | None
     state: Size | None
-
-    @property
-    def label(self) -> str:
-        return f"{self.title} {self.detail}".strip()
 
 
 @dataclass(frozen=True, slots=True)

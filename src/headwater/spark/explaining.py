@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from headwater.engine.explanation import Explanation, Input, Operator, Origin
@@ -10,11 +9,10 @@ from headwater.engine.manifest import Size
 from headwater.spark import flow
 from headwater.spark.catalyst import Expression, kind
 from headwater.spark.program import Program
+from headwater.spark.wording import condition, label, short
 from headwater.views.aggregate import Aggregate
 from headwater.views.topk import TopK
 
-EXPRESSION_LENGTH_MAX = 80
-"""Longer expressions are cut."""
 _LINEAR = ("count", "sum")
 
 
@@ -25,25 +23,6 @@ def explain(program: Program, state: Mapping[str, Size] | None) -> Explanation:
     views = {one.view: number for number, one in given.operators.items() if one.view is not None}
     origins = {number: _origin(source) for number, source in given.sources.items()}
     return Explanation(views, origins, operators)
-
-
-def short(expression: Expression) -> str:
-    """An expression in one line, without what only Spark needs to know."""
-    text = str(expression.sql())
-    text = re.sub(r"spark_catalog\.|__auto_generated_subquery_name\.", "", text).replace("`", "")
-    text = re.sub(r"knownfloatingpointnormalized\(normalizenanandzero\(([^()]*)\)\)", r"\1", text)
-    text = _unwrapped(" ".join(text.split()))
-    return text if len(text) <= EXPRESSION_LENGTH_MAX else f"{text[: EXPRESSION_LENGTH_MAX - 1]}…"
-
-
-def _unwrapped(text: str) -> str:
-    """Without a pair of parentheses around all of it."""
-    depth = 0
-    for place, sign in enumerate(text):
-        depth += (sign == "(") - (sign == ")")
-        if depth == 0 and place < len(text) - 1:
-            return text
-    return text[1:-1] if text.startswith("(") and text.endswith(")") else text
 
 
 def _origin(source: flow.Source) -> Origin:
@@ -59,8 +38,7 @@ def _operator(given: flow.Flow, operator: flow.Operator, state: Mapping[str, Siz
     return Operator(
         number=operator.number,
         level=operator.level,
-        title=operator.title,
-        detail=operator.detail.replace("`", ""),
+        label=label(operator),
         inputs=[_input(edge) for edge in edges],
         linear=linear,
         recomputed=recomputed,
@@ -76,15 +54,16 @@ def _state(name: str, state: Mapping[str, Size]) -> Size:
 
 
 def _input(edge: flow.Edge) -> Input:
-    steps = [text for step in edge.branch.steps for text in _step(step)]
+    steps = [text for step in edge.branch.steps for text in _step(step, edge.key)]
     return Input(edge.port, edge.branch.producer, steps[::-1], [short(key) for key in edge.key])
 
 
-def _step(step: flow.LinearStep) -> list[str]:
+def _step(step: flow.LinearStep, key: Sequence[Expression]) -> list[str]:
     """A step on an edge; none for one that only renames or drops columns."""
     match step:
         case flow.Filter():
-            return [f"where {short(step.condition)}"]
+            text = condition(step.condition, key)
+            return [f"where {text}"] if text else []
         case flow.Project():
             computed = [short(column) for column in step.columns if _computes(column)]
             return [f"computes {', '.join(computed)}"] if computed else []

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BooleanType, DataType, LongType, StructField, StructType
 
@@ -117,7 +118,8 @@ class Planner:
         key = [output[topic.schema.names.index(name)] for name in topic.key]
         kernel = Upsert(schema, tuple(names[name] for name in topic.key))
         given = Input(Relation((Branch(number, records),), records), records, key)
-        operator = self._operator("table", ", ".join(topic.key), kernel, {"records": given}, types[: len(output)])
+        detail = f"{topic.name} by {', '.join(topic.key)}"
+        operator = self._operator("table", detail, kernel, {"records": given}, types[: len(output)])
         return Relation((Branch(operator.number, output),), output)
 
     def publish(self, view: str, relation: Relation, schema: pa.Schema) -> Operator:
@@ -438,7 +440,14 @@ class Planner:
 
 
 def arrow_type(given: DataType) -> pa.DataType:
-    return to_arrow_type(given, timezone="UTC")
+    """The Arrow type of a column. Raises `UnsupportedQuery` if it has none that means the same."""
+    if "collate" in given.simpleString():
+        raise UnsupportedQuery(f"the type {given.simpleString()}", hint="Compare lower(...) or upper(...) instead.")
+    try:
+        return to_arrow_type(given, timezone="UTC")
+    except PySparkTypeError as error:
+        hint = "Cast it to another type, such as a string or a number."
+        raise UnsupportedQuery(f"the type {given.simpleString()}", hint=hint) from error
 
 
 def _unaliased(expression: Expression) -> Expression:

@@ -30,6 +30,7 @@ from headwater.spark.pruning import prune
 from headwater.spark.slots import HASH, WEIGHT
 from headwater.spark.stage import BATCH
 from headwater.spark.template import Template
+from headwater.spark.wording import label
 
 VERSION = 1
 """Of how views are planned and kept. What was built by another version is built anew."""
@@ -92,7 +93,7 @@ class Program:
         topics = {name: [format_ddl(self._topics[name].schema), list(self._topics[name].key)] for name in self.topics}
         functions = {function.name: function.fingerprint for function in self._functions}
         operators = {
-            str(operator.number): {"level": operator.level, "title": operator.title, "detail": operator.detail}
+            str(operator.number): {"level": operator.level, "label": label(operator)}
             for operator in self.flow.operators.values()
         }
         return {

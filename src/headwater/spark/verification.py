@@ -75,7 +75,8 @@ class Batches:
         return Verification(view, position, expected.num_rows, differences(content, expected))
 
     def _frame(self, topic: Topic, rows: pa.Table) -> DataFrame:
-        return self._session.createDataFrame(rows, schema=topic_schema(topic))
+        # Spark takes an empty chunk for the end of a table.
+        return self._session.createDataFrame(rows.combine_chunks(), schema=topic_schema(topic))
 
 
 def _rows(log: EmbeddedLog, topic: Topic, position: Position, excluded: Sequence[Excluded]) -> pa.Table:
