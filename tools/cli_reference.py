@@ -14,17 +14,20 @@ from headwater.cli.failures import EXIT_CODES
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
 
+APPLICATION = "it needs an application; tests/e2e/test_app_cli.py has one"
+
 OPENING = """\
 # The command line
 
 <!-- Made by tools/cli_reference.py from the commands themselves; change those, and run it again. -->
 
-`headwater --version` prints the version, `headwater log COMMAND --help` the help of one command.
+`headwater --version` prints the version; `headwater COMMAND --help` and `headwater log COMMAND --help` print the help
+of one command.
 
 - Data goes to standard output; messages, hints and progress go to standard error.
 - `--json` prints one JSON object per line: decimals as strings, times in ISO 8601 with a `Z`, binary as base64.
 - A duration is written `500ms`, `30s`, `5m`, `12h`, `7d`, `2w` or `1h30m`; a size `1000`, `500MB` or `64MiB`.
-- Only `init` makes a log. Colours follow `NO_COLOR`, and nothing is said by colour alone.
+- Only `init` and an application make a log. Colours follow `NO_COLOR`, and nothing is said by colour alone.
 
 | exit code | meaning |
 |---|---|
@@ -37,26 +40,32 @@ def reference() -> str:
     codes = "".join(f"| {code} | {_cell(meaning)} |\n" for code, meaning in EXIT_CODES.items())
     parts = [OPENING + codes]
     panel = ""
-    for command in root.commands["log"].commands.values():
+    own = [command for command in root.commands.values() if not hasattr(command, "commands")]
+    for group, command in [
+        *(("log ", each) for each in root.commands["log"].commands.values()),
+        *(("", e) for e in own),
+    ]:
         if command.rich_help_panel != panel:
             panel = command.rich_help_panel
             parts.append(f"## {panel}\n")
-        parts.append("\n".join(_section(command)))
+        parts.append("\n".join(_section(group, command)))
     return "\n".join(parts)
 
 
-def _section(command: Any) -> Iterator[str]:
+def _section(group: str, command: Any) -> Iterator[str]:
     parameters = [each for each in command.params if not getattr(each, "hidden", False) and each.name != "help"]
     arguments = [each for each in parameters if each.param_type_name == "argument"]
     options = [each for each in parameters if each.param_type_name == "option"]
-    yield f"### headwater log {command.name}\n"
+    yield f"### headwater {group}{command.name}\n"
     usage = " ".join(each.metavar if each.required else f"[{each.metavar}]" for each in arguments)
-    yield f"`headwater log {command.name} {usage}{' [OPTIONS]' if options else ''}`\n"
+    yield f"`headwater {group}{command.name} {usage}{' [OPTIONS]' if options else ''}`\n"
     yield inspect.cleandoc(command.help) + "\n"
     yield "| | |\n|---|---|"
     for each in [*arguments, *options]:
         yield f"| {_name(each)} | {_cell(each.help)}{_default(each)} |"
-    yield "\n```sh\n" + "\n".join(examples_of(command)) + "\n```\n"
+    # An application needs a Spark, which takes long to start.
+    note = "" if group else f"<!-- not run: {APPLICATION} -->\n"
+    yield f"\n{note}```sh\n" + "\n".join(examples_of(command)) + "\n```\n"
 
 
 def examples_of(command: Any) -> list[str]:

@@ -1,6 +1,6 @@
 """Writes into case files what Spark's batch query gives, where no rows are written yet: to be read before it is kept.
 
-    python -m tests.sql.fill tests/sql/cases/joins.test
+Run it with the names of the files: python -m tests.sql.fill tests/sql/cases/joins.test
 """
 
 from __future__ import annotations

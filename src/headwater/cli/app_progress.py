@@ -142,7 +142,8 @@ def progress_line(progress: Progress) -> str:
     changed = sum(progress.changes.values())
     parts = [f"Batch {progress.batch}: {count(progress.records, 'record')}, {count(changed, 'changed row')} of views"]
     parts.append(f"in {_seconds(progress.duration)}")
-    return f"{' '.join(parts)}; {_standing(progress)}."
+    aside = f"; {count(len(progress.excluded), 'record')} set aside" if progress.excluded else ""
+    return f"{' '.join(parts)}; {_standing(progress)}{aside}."
 
 
 def _standing(progress: Progress) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -51,8 +51,7 @@ def isolate(log: EmbeddedLog, program: Program, batch: Batch, failure: ViewFaile
         return Suspect(good, bad, topic, partition, offset, latest)
 
     def fails_with(count: int) -> bool:
-        left = [(topic, partition, offset, offset) for topic, partition, offset in places[count:]]
-        return fails(replace(alone, excluded=[*batch.excluded, *left]))
+        return fails(replace(alone, excluded=[*batch.excluded, *_ranges(places[count:])]))
 
     count = _first(1, len(places), fails_with)
     topic, partition, offset = places[count - 1]
@@ -69,6 +68,17 @@ def _places(
         for record in log.read(program.topics, start=good, end=bad)
     ]
     return [place for place in found if place not in gone]
+
+
+def _ranges(places: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int, int]]:
+    """The same records as ranges of offsets."""
+    ranges: list[tuple[str, int, int, int]] = []
+    for topic, partition, offset in sorted(places):
+        if ranges and ranges[-1][:2] == (topic, partition) and ranges[-1][3] == offset - 1:
+            ranges[-1] = (topic, partition, ranges[-1][2], offset)
+        else:
+            ranges.append((topic, partition, offset, offset))
+    return ranges
 
 
 def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:

@@ -86,6 +86,19 @@ class Catalyst:
         mapping = self._substitution.getAliasMap(aliases)
         return lambda expression: self._substitution.replaceAlias(expression, mapping)
 
+    def marked(self, below: Node, attributes: Sequence[Expression], now: Substitution) -> tuple[Node, Substitution]:
+        """A plan in which the values of these attributes carry their metadata, and the substitution that finds them."""
+        if not attributes:
+            return below, now
+        values = {}
+        named = items(below.output())
+        for attribute in attributes:
+            new, metadata = attribute.newInstance(), self.some(attribute.metadata())
+            named.append(self._aliases.apply(now(attribute), new.name(), new.exprId(), self.nil, metadata, self.nil))
+            values[identity(attribute)] = (attribute, named[-1].toAttribute())
+        marking = self.substitution(values)
+        return self.plans.Project(self.sequence(named), below), lambda expression: now(marking(expression))
+
     def null(self, given: Any) -> Expression:
         """A null of a type of Spark's."""
         return self.module(f"{_CATALYST}.expressions.Literal").create(None, given)

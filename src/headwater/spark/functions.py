@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,11 @@ def register(session: SparkSession, function: Function) -> None:
     """Makes a function known to SQL."""
     count = len(inspect.signature(function.function).parameters)
     call: Any = arrow_udf
-    session.udf.register(function.name, call(guarded(function.function, count), function.returns, ArrowUDFType.SCALAR))
+    with warnings.catch_warnings():
+        # It advises type hints, which a function of any number of arguments can not have.
+        warnings.simplefilter("ignore", UserWarning)
+        made = call(guarded(function.function, count), function.returns, ArrowUDFType.SCALAR)
+    session.udf.register(function.name, made)
 
 
 def guarded(function: Callable[..., pa.Array], count: int) -> Callable[..., pa.Array]:

@@ -28,6 +28,7 @@ from headwater.spark.catalyst import (
     walk,
 )
 from headwater.spark.flow import Branch, Expand, Filter, Flow, Generate, Native, Operator, Project, Relation, Source
+from headwater.spark.projection import GENERATORS
 from headwater.views.aggregate import Aggregate
 from headwater.views.join import Join, JoinKind
 from headwater.views.kernel import Kernel
@@ -180,6 +181,11 @@ class Planner:
     def _generate(self, node: Node) -> Relation:
         child = self.relation(node.child())
         relation, (generator,) = self._attach(child, [node.generator()])
+        if kind(generator) not in GENERATORS:
+            raise UnsupportedQuery(
+                f"the generator {generator.prettyName()}",
+                hint="explode, posexplode, inline, stack and json_tuple work.",
+            )
         made = items(node.generatorOutput())
         return relation.then(Generate(generator, bool(node.outer()), made), output=items(node.output()))
 
@@ -293,7 +299,7 @@ class Planner:
     def _aggregate(self, node: Node) -> Relation:
         found = self.catalyst.unapply("PhysicalAggregation", node)
         plan = plan_aggregates(self.catalyst, items(found[1])) if found else None
-        if not found or plan is None:
+        if not found or plan is None or any(map(_is_session, items(node.groupingExpressions()))):
             return self._native_aggregate(node)
         grouping = items(found[0])
         child, arguments = self._attach(self.relation(found[3]), plan.arguments)
@@ -320,6 +326,7 @@ class Planner:
         catalyst = self.catalyst
 
         def build(below: Node, tag: Expression, now: Substitution) -> Node:
+            below, now = catalyst.marked(below, [key for key in grouping if _is_session(key)], now)
             keys = [now(expression) for expression in grouping]
             results = [catalyst.alias(now(_unaliased(expression)), expression) for expression in named]
             return catalyst.plans.Aggregate(
@@ -330,7 +337,8 @@ class Planner:
         if not grouping:
             nothing = catalyst.plans.LocalRelation(node.child().output(), catalyst.nil, False, catalyst.none)
             empty = catalyst.frame(node.withNewChildren(catalyst.sequence([nothing]))).toArrow()
-        keys = [catalyst.normalized(expression) for expression in grouping]
+        # A new row may join two sessions into one, so the rows of all sessions stay together.
+        keys = [catalyst.normalized(expression) for expression in grouping if not _is_session(expression)]
         output = [name.toAttribute() for name in named]
         return self._native("aggregate by group", child, keys, build, output, empty, named)
 
@@ -448,6 +456,11 @@ def arrow_type(given: DataType) -> pa.DataType:
     except PySparkTypeError as error:
         hint = "Cast it to another type, such as a string or a number."
         raise UnsupportedQuery(f"the type {given.simpleString()}", hint=hint) from error
+
+
+def _is_session(key: Expression) -> bool:
+    """Whether a key of a group is a session_window(...): Spark joins overlapping ones when it aggregates."""
+    return kind(key) == "AttributeReference" and bool(key.metadata().contains("spark.sessionWindow"))
 
 
 def _unaliased(expression: Expression) -> Expression:

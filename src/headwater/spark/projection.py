@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from headwater.errors import UnsupportedQuery
 from headwater.spark.catalyst import Catalyst, Expression, analyzed, children, identity, items, kind
 from headwater.spark.flow import Edge, Expand, Filter, Generate, LinearStep, Project
 from headwater.spark.slots import HASH, NOTE, NOTES, PASSING, ROUTE, WEIGHT, Slots
@@ -131,6 +130,11 @@ class _Projection:
         made = [self._name() for _ in step.outputs]
         if name in _GENERATORS:
             given = self._now(edge, below[0])
+            if name == "ReplicateRows":
+                values = [
+                    self._now(edge, expression).alias(one) for expression, one in zip(below[1:], made, strict=True)
+                ]
+                given = F.array_repeat(F.struct(*values), given.cast("int"))
             if not step.outer:
                 self._rows = self._rows.where(self._case({edge.number: F.size(given) > 0}, F.lit(True)))
             generated = _GENERATORS[name](self._guarded(edge, given))
@@ -138,7 +142,10 @@ class _Projection:
             values = [self._now(edge, expression) for expression in below[1:]]
             generated = F.inline_outer(self._guarded(edge, _stacked(int(below[0].eval(None)), values, made)))
         else:
-            raise UnsupportedQuery(f"the generator {name}", hint="explode, posexplode, inline and stack work.")
+            # JsonTuple: one row for each, whose columns are null if the text is.
+            text = self._catalyst.expression(self._guarded(edge, self._now(edge, below[0])))
+            names = [self._substituted(edge, expression) for expression in below[1:]]
+            generated = self._catalyst.column(step.generator.withNewChildren(self._catalyst.sequence([text, *names])))
         self._rows = self._rows.select("*", generated.alias(*made))
         self._set_all(edge, step.outputs, made)
 
@@ -146,12 +153,8 @@ class _Projection:
         """A function in Python is called for all rows, whatever stands around it: it is told which ones are its own."""
         if kind(value) != "PythonUDF":
             return value
-        mine = self._catalyst.expressions.EqualTo(
-            self._columns()[EDGE], self._catalyst.expression(F.lit(edge.number))
-        )
-        arguments = [
-            self._catalyst.only_if(mine, self._only_mine(edge, argument)) for argument in children(value)
-        ]
+        mine = self._catalyst.expressions.EqualTo(self._columns()[EDGE], self._catalyst.expression(F.lit(edge.number)))
+        arguments = [self._catalyst.only_if(mine, self._only_mine(edge, argument)) for argument in children(value)]
         parts = [value.productElement(number) for number in range(value.productArity())]
         parts[3] = self._catalyst.sequence([*arguments, mine])
         return value.makeCopy(self._catalyst.array(parts))
@@ -208,4 +211,7 @@ _GENERATORS: Mapping[str, Callable[[Column], Column]] = {
     "Explode": F.explode_outer,
     "PosExplode": F.posexplode_outer,
     "Inline": F.inline_outer,
+    "ReplicateRows": F.inline_outer,
 }
+GENERATORS = frozenset({*_GENERATORS, "Stack", "JsonTuple"})
+"""The generators that can stand on an edge, by their class."""

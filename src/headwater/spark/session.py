@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-import threading
 from pathlib import Path
 
 from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from headwater.errors import ExternalError
+from headwater.spark.noise import Told
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _SETTINGS = {
@@ -31,8 +33,8 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# What the virtual machine says of an option that Spark itself gives it, and that no setting silences.
-_NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
+# Loggers that repeat on standard error what PySpark raises anyway.
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 class SparkNotStarted(ExternalError):
@@ -51,6 +53,8 @@ class SparkNotStarted(ExternalError):
 def start_session(master: str = "local[*]", **settings: str) -> SparkSession:
     """The session of this process, started if there is none. `settings` are Spark's, with `__` for a dot."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for logger in _LOGGERS:
+        PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
     chosen = {**_SETTINGS, **{name.replace("__", "."): value for name, value in settings.items()}}
     if SparkSession.getActiveSession() is None and SparkContext._active_spark_context is None:  # noqa: SLF001
         conf = SparkConf().setMaster(master).setAppName("headwater").setAll(list(chosen.items()))
@@ -68,7 +72,7 @@ def _gateway(conf: SparkConf) -> JavaGateway | None:
     if SparkContext._gateway is not None:  # noqa: SLF001
         return None
     reading, writing = os.pipe()
-    told = _Told(reading)
+    told = Told(reading)
     try:
         gateway: JavaGateway = launch_gateway(conf, {"stderr": writing})  # type: ignore[no-untyped-call]
     except (PySparkRuntimeError, OSError) as error:
@@ -77,36 +81,3 @@ def _gateway(conf: SparkConf) -> JavaGateway | None:
     os.close(writing)
     told.pass_on()
     return gateway
-
-
-class _Told:
-    """What comes out of a pipe: held back until it is passed on to standard error."""
-
-    def __init__(self, pipe: int) -> None:
-        self._pipe, self._held = pipe, b""
-        self._may_pass = threading.Event()
-        self._thread = threading.Thread(target=self._read, name="spark-stderr", daemon=True)
-        self._thread.start()
-
-    def all(self) -> str:
-        """All of it, when nobody writes any more, in one line."""
-        self._thread.join(timeout=5)
-        return " ".join(self._held.decode(errors="replace").split()).rstrip(".")
-
-    def pass_on(self) -> None:
-        """Passes on what was held back, and from now on what comes."""
-        self._may_pass.set()
-        self._flush()
-
-    def _read(self) -> None:
-        with os.fdopen(self._pipe, "rb", buffering=0) as lines:
-            for line in lines:
-                if line != _NOISE:
-                    self._held += line
-                    self._flush()
-
-    def _flush(self) -> None:
-        if self._may_pass.is_set() and self._held:
-            held, self._held = self._held, b""
-            sys.stderr.write(held.decode(errors="replace"))
-            sys.stderr.flush()

@@ -126,8 +126,7 @@ class LevelStage:
         low, high = batch.hash_range(_task())
         writer = RunWriter(Path(batch.directory), name=f"{batch.number}-{self.level}", low=low, high=high)
         note = StageNote(self.level, _task())
-        given = pa.Table.from_batches(list(batches), self.schema)
-        results = self._results(given, batch, writer, note)
+        results = self._results(_as(self.schema, list(batches)), batch, writer, note)
         if self.into_files:
             note.file = _into_file(results, batch, self.schema)
         else:
@@ -309,6 +308,11 @@ def _rows(table: pa.Table, route: int, slots: Sequence[str], schema: pa.Schema) 
         placed[field.name].cast(field.type) if field.name in placed else pa.nulls(count, field.type) for field in schema
     ]
     yield from pa.table(columns, schema=schema).to_batches(ROWS_PER_BATCH)
+
+
+def _as(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """What Spark hands in, with the types of the schema: where no null can be in a list, Spark's type says so."""
+    return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
 
 def _routed(rows: pa.Table, route: int) -> pa.Table:

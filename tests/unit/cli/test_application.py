@@ -21,6 +21,11 @@ def commands() -> list[str]:
     return sorted(group.commands["log"].commands)
 
 
+def application_commands() -> list[str]:
+    group: Any = get_command(app)
+    return sorted(set(group.commands) - {"log"})
+
+
 def test_the_version_is_printed(headwater: Run) -> None:
     ran = headwater("--version")
     assert (ran.code, ran.err) == (0, "")
@@ -32,6 +37,7 @@ def test_every_command_that_was_promised_is_there() -> None:
     records, groups = {"append", "read"}, {"groups", "lag"}
     care = {"seal", "compact", "retain", "check", "repair"}
     assert set(commands()) == topics | records | groups | care
+    assert set(application_commands()) == {"run", "query", "explain", "verify", "state"}
 
 
 @pytest.mark.parametrize("command", commands())
@@ -40,6 +46,14 @@ def test_every_command_has_help_with_an_example(headwater: Run, command: str) ->
     assert (ran.code, ran.err) == (0, "")
     assert "Example" in ran.out
     assert f"headwater log {command} ./data" in ran.out
+
+
+@pytest.mark.parametrize("command", application_commands())
+def test_every_command_for_applications_has_help_with_an_example(headwater: Run, command: str) -> None:
+    ran = headwater(command, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert f"headwater {command} app.py" in ran.out
+    assert "bool" not in ran.out
 
 
 @pytest.mark.parametrize("arguments", [(), ("log",), *(("log", command) for command in commands())])

@@ -1,0 +1,70 @@
+"""What Spark's processes say on standard error, passed on without what is no news to anybody."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+
+# What the virtual machine says of an option that Spark itself gives it, and that no setting silences.
+_INCUBATOR = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
+_TRACEBACK = b"Traceback (most recent call last):\n"
+# A worker that was idle for long, or whose task is over, finds that nobody listens any more.
+_NOBODY_LISTENS = (b"BrokenPipeError:", b"ConnectionResetError:")
+_WORKER = b"pyspark/daemon.py"
+
+
+class Told:
+    """What comes out of a pipe: held back until it is passed on to standard error."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe, self._held = pipe, b""
+        self._passing = False
+        self._turn = threading.Lock()
+        self._thread = threading.Thread(target=self._read, name="spark-stderr", daemon=True)
+        self._thread.start()
+
+    def all(self) -> str:
+        """All of it in one line, when nobody writes any more."""
+        self._thread.join(timeout=5)
+        return " ".join(self._held.decode(errors="replace").split()).rstrip(".")
+
+    def pass_on(self) -> None:
+        """Passes on what was held back, and from now on what comes."""
+        self._passing = True
+        self._add(b"")
+
+    def _read(self) -> None:
+        with os.fdopen(self._pipe, "rb") as lines:
+            for line in without_noise(lines):
+                self._add(line)
+
+    def _add(self, text: bytes) -> None:
+        with self._turn:
+            self._held += text
+            if self._passing and self._held:
+                held, self._held = self._held, b""
+                sys.stderr.write(held.decode(errors="replace"))
+                sys.stderr.flush()
+
+
+def without_noise(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines that somebody may want to know of."""
+    trace: list[bytes] = []
+    for line in lines:
+        if trace and line != _TRACEBACK:
+            trace.append(line)
+            if not line.startswith((b" ", b"\n")):
+                yield from () if _is_noise(trace) else trace
+                trace = []
+            continue
+        yield from trace
+        trace = [line] if line == _TRACEBACK else []
+        if not trace and line != _INCUBATOR:
+            yield line
+    yield from trace
+
+
+def _is_noise(trace: list[bytes]) -> bool:
+    return trace[-1].startswith(_NOBODY_LISTENS) and any(_WORKER in line for line in trace)

@@ -1,0 +1,64 @@
+"""An application whose views were published by hand, so that commands which only read need no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.engine.reading import encode_schema
+from headwater.engine.runs import RunWriter
+from headwater.engine.store import Store
+from headwater.log.embedded import open_log
+from headwater.model.position import Position
+from headwater.model.types import CommitNumber
+
+SQL = "SELECT country, sum(amount) AS revenue FROM orders GROUP BY country"
+COLUMNS = pa.schema([("country", pa.string()), ("revenue", pa.decimal128(12, 2)), ("tags", pa.list_(pa.string()))])
+ROWS: list[dict[str, object]] = [
+    {"country": "DE", "revenue": Decimal("12.50"), "tags": ["a", "b"]},
+    {"country": "FR", "revenue": None, "tags": None},
+]
+SOURCE = f"""
+import headwater as hw
+
+app = hw.App("shop", log={{log!r}})
+app.topic("orders", "id bigint, country string, amount decimal(12,2)", key="id")
+app.view("revenue", {SQL!r})
+"""
+
+
+def write_application(directory: Path) -> Path:
+    """The file of an application, whose log is beside it."""
+    file = directory / "app.py"
+    file.write_text(SOURCE.format(log=str(directory / "data")))
+    return file
+
+
+def definition(views: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "views": {name: {"sql": sql, "schema": encode_schema(COLUMNS)} for name, sql in views.items()},
+        "operators": {"2": {"level": 1, "label": "table orders by id"}, "10": {"level": 2, "label": "aggregate by x"}},
+    }
+
+
+def publish(directory: Path, *, sql: str = SQL) -> None:
+    """Publishes the view at position 7, with some state of two operators."""
+    open_log(directory / "data", upkeep=False).close()
+    table = pa.Table.from_pylist(
+        [{"_hash": number, **row, "_w": 1} for number, row in enumerate(ROWS)],
+        pa.schema([("_hash", pa.int64()), *COLUMNS, ("_w", pa.int64())]),
+    )
+    with Store(directory / "data" / "pipelines" / "shop") as store:
+        epoch = store.take_over()
+        generation = store.open_generation("one", definition({"revenue": sql}))
+        writer = RunWriter(store.runs_directory, name="test")
+        for arrangement in ("view/revenue", "2/rows", "10/rows", "10/sums"):
+            writer.add(arrangement, table)
+        added = writer.close()
+        changes = {"revenue": [run for run in added if run.arrangement == "view/revenue"]}
+        position = Position(CommitNumber(7))
+        store.commit(generation.id, epoch, 1, position, added, changes=changes, promote=True)

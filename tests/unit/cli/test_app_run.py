@@ -1,0 +1,139 @@
+"""`headwater run` with a program that needs no Spark: until the views are there, and until a signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.app import App
+from headwater.cli.app_run import Ending
+from headwater.engine.batch import Batch, StageNote
+from headwater.errors import InternalError, RecordFailed
+from headwater.log.embedded import open_log
+from tests.unit.cli.app_sample import definition, write_application
+from tests.unit.cli.conftest import Run
+
+
+class Program:
+    """Views that never change; `on_run` is called in the middle of every batch."""
+
+    fingerprint = "one"
+    topics = ("orders",)
+    tasks = 1
+
+    def __init__(self) -> None:
+        self.on_run: Callable[[Batch], None] = lambda _: None
+
+    @property
+    def definition(self) -> Mapping[str, Any]:
+        return definition({"revenue": "SELECT 1"})
+
+    def run(self, batch: Batch) -> list[StageNote]:
+        self.on_run(batch)
+        return []
+
+
+class Runtime:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Program:
+    """Takes the place of what Spark would run."""
+    made = Program()
+    monkeypatch.setattr(App, "plan", lambda _app, _step=None: Runtime(made))
+    return made
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    file = write_application(tmp_path)
+    with open_log(tmp_path / "data", upkeep=False) as log:
+        log.create("orders", "id bigint, country string, amount decimal(12,2)", key="id")
+        log.append("orders", [{"id": 1}])
+        log.append("orders", [{"id": 2}])
+    return file
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before() -> Iterator[None]:
+    before = {each: signal.signal(each, signal.default_int_handler) for each in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
+def test_once_ends_when_the_views_are_there(headwater: Run, app: Path, program: Program) -> None:
+    ran = headwater("run", app, "--once", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert [(one["batch"], one["position"], one["behind"]) for one in ran.objects()] == [(1, "0", 2), (2, "2", 0)]
+    again = headwater("run", app, "--once", "--json")
+    assert (again.code, again.out) == (0, "")
+    assert again.err == "The views are at position 2; there was nothing to do.\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_the_batch_end(headwater: Run, app: Path, program: Program, number: int) -> None:
+    program.on_run = lambda _: os.kill(os.getpid(), number)
+    ran = headwater("run", app, "--json")
+    assert (ran.code, [one["batch"] for one in ran.objects()]) == (0, [1])
+
+
+def test_once_that_was_not_done_is_told_from_one_that_was(headwater: Run, app: Path, program: Program) -> None:
+    program.on_run = lambda _: os.kill(os.getpid(), signal.SIGINT)
+    assert headwater("run", app, "--once").code == 130
+
+
+def test_a_second_signal_does_not_wait(headwater: Run, app: Path, program: Program) -> None:
+    def interrupt(_: Batch) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("the batch went on")
+
+    program.on_run = interrupt
+    ran = headwater("run", app, "--json")
+    assert (ran.code, ran.out) == (0, "")
+
+
+def test_spark_that_was_ended_with_the_program_is_no_failure(headwater: Run, app: Path, program: Program) -> None:
+    def end(_: Batch) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise InternalError("Spark is gone.")
+
+    program.on_run = end
+    ran = headwater("run", app)
+    assert (ran.code, ran.err) == (0, "Ended in the middle of a batch, of which nothing has happened.\n")
+
+
+def test_a_record_that_fails_is_a_sentence_and_a_hint(headwater: Run, app: Path, program: Program) -> None:
+    def fail(_: Batch) -> None:
+        raise RecordFailed("revenue", "orders", 0, 1, "Division by zero.")
+
+    program.on_run = fail
+    ran = headwater("run", app, "--once")
+    assert ran.code == 2
+    assert ran.err.splitlines()[0] == (
+        "error: View 'revenue' fails on the record at offset 1 of topic 'orders', partition 0: Division by zero."
+    )
+
+
+def test_an_application_without_views(headwater: Run, tmp_path: Path) -> None:
+    file = tmp_path / "app.py"
+    file.write_text(f"import headwater as hw\napp = hw.App('shop', log={str(tmp_path / 'data')!r})\n")
+    ran = headwater("run", file)
+    assert ran.code == 2
+    assert ran.err.startswith("error: This application has no views.\nhint: Define one: app.view(")
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with Ending() as ending:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert not ending.asked
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
