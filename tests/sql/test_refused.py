@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,13 @@ CASES = [pytest.param(file, refusal, id=refusal.views[0].name) for file in FILES
 
 
 @pytest.fixture(scope="module")
-def topics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[Topic]]]:
+def topics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Topic]]:
     """The topics of each file."""
     found = {}
     for file in FILES:
         with open_app(file, tmp_path_factory.mktemp(file.name) / "log") as app:
             found[file.name] = app.log.topics()
-    yield found
+    return found
 
 
 @pytest.mark.parametrize(("file", "refusal"), CASES)

@@ -18,7 +18,7 @@ from headwater.cli.failures import FAILED
 from headwater.cli.output import Column, complain, count, folding, number, print_json, print_line, print_table, say
 from headwater.cli.quantities import format_size
 from headwater.cli.values import format_instant
-from headwater.engine.failures import UnknownView
+from headwater.engine.failures import NotYet, UnknownView
 from headwater.engine.manifest import Size
 from headwater.engine.store import Generation
 
@@ -54,6 +54,8 @@ def verify(
         for view in views or ():
             if view not in app.views:
                 raise UnknownView(view, list(app.views))
+        if app.published() is None:
+            raise NotYet(None, None, 0)
         found = []
         with steps() as step:
             app.plan(step)

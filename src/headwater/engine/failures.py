@@ -55,7 +55,9 @@ class NotYet(Determinate):
         reached = "nothing is published yet" if position is None else f"the views are at position {position}"
         asked = "a first position" if wanted is None else f"position {wanted}"
         super().__init__(
-            f"Views did not reach {asked} within {seconds:g} s: {reached}.",
+            f"Views did not reach {asked} within {seconds:g} s: {reached}."
+            if seconds
+            else f"{reached[0].upper()}{reached[1:]}.",
             hint="Look whether the pipeline runs, and ask again.",
         )
         self.wanted, self.position, self.seconds = wanted, position, seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
@@ -30,6 +31,8 @@ _COMPARABLE = (
     BinaryType, BooleanType, ByteType, DateType, DecimalType, DoubleType, FloatType, IntegerType, LongType, ShortType,
     StringType, TimestampNTZType, TimestampType,
 )  # fmt: skip
+_LIMB = 0xFFFFFFFF
+_LONG_DIGITS_MAX = 18
 _SUMMED = (LongType, DecimalType, DoubleType)
 
 
@@ -57,6 +60,20 @@ class AggregatePlan:
         self.outputs.append(output)
         self.types.append(result)
 
+    def measures(self, catalyst: Catalyst, arguments: Sequence[Expression]) -> list[Expression] | None:
+        """What each row adds to the kernel's measures, in their order; None if that can not be said in SQL."""
+        measures: list[Expression] = []
+        for function, first, last in self._functions:
+            given = arguments[first:last]
+            if function not in ("count", "sum") or (function == "sum" and not _measurable(data_type(given[0]))):
+                return None
+            if given:
+                present = [catalyst.expressions.IsNotNull(argument) for argument in given]
+                measures.append(catalyst.as_long(reduce(catalyst.expressions.And, present)))
+            if function == "sum":
+                measures += _limbs(catalyst, given[0])
+        return measures
+
     def functions(self, names: Sequence[str]) -> tuple[Function, ...]:
         """The kernel's functions, given what the arguments' columns are called."""
         return tuple(
@@ -65,6 +82,25 @@ class AggregatePlan:
             )
             for number, (function, first, last) in enumerate(self._functions)
         )
+
+
+def _measurable(given: DataType) -> bool:
+    """Whether sums of a type are made of two limbs."""
+    if isinstance(given, DecimalType):
+        return given.precision <= _LONG_DIGITS_MAX
+    return isinstance(given, ByteType | ShortType | IntegerType | LongType)
+
+
+def _limbs(catalyst: Catalyst, argument: Expression) -> list[Expression]:
+    """The two limbs of a whole number, 0 for null; `views/exact.py` says what they are."""
+    expressions = catalyst.expressions
+    is_decimal = isinstance(data_type(argument), DecimalType)
+    whole = expressions.UnscaledValue(argument) if is_decimal else catalyst.as_long(argument)
+    limbs = [
+        expressions.BitwiseAnd(whole, catalyst.literal(_LIMB)),
+        expressions.ShiftRight(whole, catalyst.literal(32)),
+    ]
+    return [expressions.Coalesce(catalyst.sequence([limb, catalyst.zero()])) for limb in limbs]
 
 
 def plan_aggregates(catalyst: Catalyst, expressions: Sequence[Expression]) -> AggregatePlan | None:
@@ -101,7 +137,9 @@ def _add(catalyst: Catalyst, plan: AggregatePlan, expression: Expression) -> boo
         total, count = items(function.aggBufferAttributes())
         if not isinstance(data_type(total), _SUMMED):
             return False
-        plan.add("sum", [_widened(catalyst, arguments[0], data_type(total))], total, data_type(total))
+        whole = _measurable(data_type(arguments[0]))
+        summed = arguments[0] if whole else _widened(catalyst, arguments[0], data_type(total))
+        plan.add("sum", [summed], total, data_type(total))
         plan.add("count", arguments, count, data_type(count))
         plan.finishing.append(catalyst.alias(function.evaluateExpression(), output))
         return True

@@ -108,9 +108,19 @@ class Catalyst:
         return self.expressions.If(condition, value, self.null(value.dataType()))
 
     def as_double(self, value: Expression) -> Expression:
-        double = self.module("org.apache.spark.sql.types.DoubleType")
-        mode = self.module(f"{_CATALYST}.expressions.EvalMode").ANSI()
-        return self.expressions.Cast(value, double, self.none, mode)
+        return self._cast(value, "DoubleType")
+
+    def as_long(self, value: Expression) -> Expression:
+        return self._cast(value, "LongType")
+
+    def literal(self, value: int) -> Expression:
+        """A number: of 32 bits if it fits, else of 64."""
+        return self.module(f"{_CATALYST}.expressions.Literal").apply(value)
+
+    def zero(self) -> Expression:
+        """0 as a number of 64 bits."""
+        long = self.module("org.apache.spark.sql.types.LongType")
+        return self.module(f"{_CATALYST}.expressions.Literal").default(long)
 
     def normalized(self, expression: Expression) -> Expression:
         """A key in which all NaN are one and -0.0 is 0.0, as Spark groups by it."""
@@ -149,11 +159,20 @@ class Catalyst:
     def is_plan(self, value: Any) -> bool:
         return bool(is_instance_of(self._gateway, value, f"{_CATALYST}.plans.logical.LogicalPlan"))
 
+    def is_statement(self, value: Any) -> bool:
+        """Whether a parsed plan is a command, or a statement such as INSERT, and no query."""
+        kinds = ("Command", "ParsedStatement")
+        return any(is_instance_of(self._gateway, value, f"{_CATALYST}.plans.logical.{one}") for one in kinds)
+
     def is_expression(self, value: Any) -> bool:
         return bool(is_instance_of(self._gateway, value, f"{_CATALYST}.expressions.Expression"))
 
     def is_subquery(self, value: Any) -> bool:
         return bool(is_instance_of(self._gateway, value, f"{_CATALYST}.expressions.SubqueryExpression"))
+
+    def _cast(self, value: Expression, name: str) -> Expression:
+        mode = self.module(f"{_CATALYST}.expressions.EvalMode").ANSI()
+        return self.expressions.Cast(value, self.module(f"org.apache.spark.sql.types.{name}"), self.none, mode)
 
     def _mode(self) -> Any:
         return self.module("org.apache.spark.sql.execution.CommandExecutionMode").ALL()

@@ -32,12 +32,19 @@ _REFUSED = {
     "Uniform": ("uniform()", _CHANCE),
     "MonotonicallyIncreasingID": ("monotonically_increasing_id()", "Use the columns of the record."),
     "SparkPartitionID": ("spark_partition_id()", "Use the columns of the record."),
+    "CurrentUser": ("current_user()", _CHANCE),
+    "CallMethodViaReflection": ("reflect()", "Register a function with app.function."),
 }
-_FIRST = {"First": ("first", "min_by"), "Last": ("last", "max_by"), "AnyValue": ("any_value", "min")}
+_FIRST = {
+    "First": ("first", "Say which row is meant: min_by(value, order), or first_value(...) OVER (... ORDER BY ...)."),
+    "Last": ("last", "Say which row is meant: max_by(value, order), or last_value(...) OVER (... ORDER BY ...)."),
+    "AnyValue": ("any_value", "Say which value is meant: min(value) or max(value)."),
+}
 # Functions that are looked for; most plans have none of them, and need no look at every expression.
 _SUSPECT = re.compile(
     r"\b(current_\w+|now|localtimestamp|rand\w*|uuid|shuffle|uniform|monotonically_increasing_id|spark_partition_id"
-    r"|first|last|any_value|collect_list|collect_set|array_agg|max_by|min_by|listagg|unix_timestamp)\("
+    r"|first|last|any_value|collect_list|collect_set|array_agg|max_by|min_by|listagg|unix_timestamp)\(",
+    re.IGNORECASE,
 )
 
 _SUBQUERY = re.compile(r"\b(subquery|exists|list)#")
@@ -46,7 +53,8 @@ _SUBQUERY = re.compile(r"\b(subquery|exists|list)#")
 def determined(catalyst: Catalyst, plan: Node) -> Node:
     """The analyzed plan of a view with every order settled. Raises `UnsupportedQuery`."""
     text = str(plan.toString())
-    return _Determination(catalyst, suspect=_SUSPECT.search(text) is not None).plan(plan)
+    suspect = _SUSPECT.search(text) is not None or not plan.deterministic()
+    return _Determination(catalyst, suspect=suspect).plan(plan)
 
 
 class _Determination:
@@ -59,7 +67,7 @@ class _Determination:
             node = node.withNewChildren(self._catalyst.sequence(below))
         name = kind(node)
         if name == "Sample":
-            raise UnsupportedQuery("TABLESAMPLE", hint=_CHANCE)
+            raise UnsupportedQuery("TABLESAMPLE", hint="Filter by a hash: WHERE pmod(xxhash64(id), 100) < 10.")
         if name in ("Aggregate", "Project", "Filter", "Join", "Window", "Generate"):
             node = self._with_expressions(node, in_window=name == "Window")
         if name == "Sort":
@@ -101,6 +109,9 @@ class _Determination:
         if name in _REFUSED:
             construct, hint = _REFUSED[name]
             raise UnsupportedQuery(construct, "its value is not a function of the log", hint=hint)
+        if kind(expression) != "AttributeReference" and not children(expression) and not expression.deterministic():
+            construct = f"{expression.prettyName()}()"
+            raise UnsupportedQuery(construct, "its value is not a function of the log", hint=_CHANCE)
         if self._catalyst.is_subquery(expression):
             expression = expression.withNewPlan(self.plan(expression.plan()))
         below = children(expression)
@@ -116,10 +127,7 @@ class _Determination:
         function = expression.aggregateFunction()
         name = kind(function)
         if name in _FIRST:
-            construct, instead = _FIRST[name]
-            hint = (
-                f"Say which row is meant: {instead}(value, order), or {construct}_value(...) OVER (... ORDER BY ...)."
-            )
+            construct, hint = _FIRST[name]
             raise UnsupportedQuery(f"{construct}() without an order", hint=hint)
         if name in ("CollectList", "CollectSet") and self._catalyst.is_orderable(function.dataType().elementType()):
             return self._catalyst.expressions.SortArray(expression)

@@ -129,6 +129,8 @@ class Edge:
     port: str
     columns: Sequence[Expression]
     key: Sequence[Expression]
+    measures: Sequence[Expression] = ()
+    """Whole numbers that come, times the weight, after the columns."""
 
 
 @dataclass(slots=True)
@@ -153,10 +155,16 @@ class Flow:
         return max((operator.level for operator in self.operators.values()), default=0)
 
     def connect(
-        self, relation: Relation, operator: int, port: str, columns: Sequence[Expression], key: Sequence[Expression]
+        self,
+        relation: Relation,
+        operator: int,
+        port: str,
+        columns: Sequence[Expression],
+        key: Sequence[Expression],
+        measures: Sequence[Expression] = (),
     ) -> None:
         for branch in relation.branches:
-            self.edges.append(Edge(len(self.edges), branch, operator, port, columns, key))
+            self.edges.append(Edge(len(self.edges), branch, operator, port, columns, key, measures))
 
     def above(self, *relations: Relation) -> int:
         """The level of an operator that reads these."""

@@ -22,7 +22,8 @@ def in_order(catalyst: Catalyst, views: Mapping[str, str], topics: Mapping[str, 
         ready = [name for name in views if name not in ordered and reads[name] <= set(ordered)]
         if not ready:
             stuck = [name for name in views if name not in ordered]
-            raise InvalidQuery(stuck[0], f"It reads itself, through {', '.join(sorted(reads[stuck[0]]))}.")
+            through = ", ".join(sorted(reads[stuck[0]] - {stuck[0]} - set(ordered)))
+            raise InvalidQuery(stuck[0], f"It reads itself, through {through}." if through else "It reads itself.")
         ordered += ready
     return ordered
 
@@ -33,7 +34,14 @@ def _read(catalyst: Catalyst, view: str, sql: str) -> set[str]:
         plan = catalyst.parse(sql)
     except PySparkException as error:
         raise query_failure(view, sql, error) from error
+    if _is_statement(catalyst, plan):
+        # Spark would carry it out as soon as it is analyzed.
+        raise InvalidQuery(view, "It is a statement that does something, not a query. Write a SELECT.")
     return set(_relations(catalyst, plan))
+
+
+def _is_statement(catalyst: Catalyst, node: Node) -> bool:
+    return catalyst.is_statement(node) or any(_is_statement(catalyst, child) for child in items(node.children()))
 
 
 def _relations(catalyst: Catalyst, node: Node) -> Iterator[str]:

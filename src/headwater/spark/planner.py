@@ -50,6 +50,8 @@ _JOINS: Mapping[str, JoinKind] = {
 }
 _LIMIT_MAX = 2**31 - 1
 _ORDER = (("_commit", LongType()), ("_offset", LongType()), ("_deleted", BooleanType()))
+_CONSTRUCTS = {"UnionLoop": "WITH RECURSIVE"}
+"""What a node that is not supported is called in SQL."""
 _TRANSPARENT = frozenset({
     "Sort", "LocalLimit", "SubqueryAlias", "View", "Repartition", "RepartitionByExpression", "RebalancePartitions",
     "ReturnAnswer", "ResolvedHint",
@@ -63,6 +65,7 @@ class Input:
     relation: Relation
     columns: Sequence[Expression]
     key: Sequence[Expression]
+    measures: Sequence[Expression] = ()
 
 
 class Planner:
@@ -99,7 +102,8 @@ class Planner:
             return self.relation(children(node)[0])
         handler = self._handlers.get(name)
         if handler is None:
-            raise UnsupportedQuery(name, f"Spark plans it as: {node.simpleString(100)}")
+            construct = _CONSTRUCTS.get(name, name)
+            raise UnsupportedQuery(construct, f"Spark plans it as: {node.simpleString(100)}")
         return handler(node)
 
     def topic(self, topic: Topic, output: Sequence[Expression]) -> Relation:
@@ -150,7 +154,7 @@ class Planner:
         operator = Operator(number, level, title, detail, kernel, types, native, view)
         self.flow.operators[number] = operator
         for port, given in inputs.items():
-            self.flow.connect(given.relation, number, port, given.columns, given.key)
+            self.flow.connect(given.relation, number, port, given.columns, given.key, given.measures)
         return operator
 
     # Steps on edges.
@@ -200,7 +204,8 @@ class Planner:
 
     def _one_row(self, node: Node) -> Relation:
         number = self.flow.number()
-        self.flow.sources[number] = Source(number, None, pa.table({"_": pa.nulls(1, pa.bool_())}).select([]), [], [])
+        # A table without columns would arrive at the tasks without rows.
+        self.flow.sources[number] = Source(number, None, pa.table({"_": pa.nulls(1, pa.bool_())}), [], [])
         return Relation((Branch(number, []),), [])
 
     def _constant(self, node: Node) -> Relation:
@@ -233,7 +238,10 @@ class Planner:
         if how == "inner":
             return pairs
         if name == "LeftSingle":
-            raise UnsupportedQuery("a scalar subquery whose condition is not an equality")
+            raise UnsupportedQuery(
+                "a scalar subquery whose condition is not an equality",
+                hint="Let the subquery aggregate its rows: max(...), for example.",
+            )
         return self._unmatched(how, left, right, pairs, exists)
 
     def _matched(
@@ -304,13 +312,24 @@ class Planner:
         grouping = items(found[0])
         child, arguments = self._attach(self.relation(found[3]), plan.arguments)
         keys = [self.catalyst.normalized(_unaliased(expression)) for expression in grouping]
-        columns = [*keys, *arguments]
-        schema = self.schema("c", columns)
-        kernel = Aggregate(tuple(schema.names[: len(keys)]), plan.functions(schema.names[len(keys) :]), schema)
+        schema = self.schema("c", [*keys, *arguments])
+        names = schema.names
+        measures = plan.measures(self.catalyst, arguments)
+        columns = [*keys, *arguments] if measures is None else keys
+        kernel = Aggregate(
+            tuple(names[: len(keys)]),
+            plan.functions(names[len(keys) :]),
+            schema if measures is None else pa.schema([schema.field(name) for name in names[: len(keys)]]),
+            measured=measures is not None,
+        )
         detail = ", ".join(str(key.sql()) for key in keys) or "everything"
         types = [*(data_type(key) for key in keys), *plan.types]
         operator = self._operator(
-            "aggregate" if plan.types else "distinct", detail, kernel, {"rows": Input(child, columns, keys)}, types
+            "aggregate" if plan.types else "distinct",
+            detail,
+            kernel,
+            {"rows": Input(child, columns, keys, measures or ())},
+            types,
         )
         binding = [*(expression.toAttribute() for expression in grouping), *plan.outputs]
         relation = Relation((Branch(operator.number, binding),), binding).then(Project(plan.finishing))

@@ -186,8 +186,9 @@ def topic_schema(topic: Topic) -> StructType:
 
 def _names(view: str, output: Sequence[Expression]) -> list[str]:
     names = [str(attribute.name()) for attribute in output]
+    folded = [name.lower() for name in names]
     for name in names:
-        if names.count(name) > 1:
+        if folded.count(name.lower()) > 1:
             raise InvalidQuery(view, f"Two columns are called {name!r}: give one of them another name with AS.")
         if name in (HASH, WEIGHT):
             raise InvalidQuery(view, f"A column can not be called {name!r}: give it another name with AS.")

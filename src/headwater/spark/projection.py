@@ -85,8 +85,10 @@ class _Projection:
         for edge in edges:
             key = [self._now(edge, expression) for expression in edge.key]
             hashes[edge.number] = F.xxhash64(*key) if key else F.lit(0).cast("long")
-            for slot, expression in zip(ports[edge.number], edge.columns, strict=True):
-                values[slot][edge.number] = self._now(edge, expression).cast(self._slots.types[slot])
+            columns = [self._now(edge, expression) for expression in edge.columns]
+            measures = [self._now(edge, expression) * F.col(WEIGHT) for expression in edge.measures]
+            for slot, column in zip(ports[edge.number], [*columns, *measures], strict=True):
+                values[slot][edge.number] = column.cast(self._slots.types[slot])
         selected = [F.col(EDGE).alias(ROUTE), self._case(hashes, F.col(HASH)).alias(HASH), F.col(WEIGHT), F.col(NOTE)]
         for slot, given in self._slots.types.items():
             otherwise = F.col(slot) if passing else F.lit(None).cast(given)

@@ -69,7 +69,12 @@ def _narrow_outputs(flow: Flow, producer: int, kept: Sequence[int]) -> None:
 def _references(edge: Edge) -> set[int]:
     """The ids of all attributes that an edge's expressions name."""
     found: set[int] = set()
-    for expression in (*edge.columns, *edge.key, *(part for step in edge.branch.steps for part in _parts(step))):
+    for expression in (
+        *edge.columns,
+        *edge.key,
+        *edge.measures,
+        *(part for step in edge.branch.steps for part in _parts(step)),
+    ):
         found |= {identity(attribute) for attribute in items(expression.references().toSeq())}
     return found
 

@@ -31,6 +31,7 @@ class Slots:
     """The slots of a pipeline. They grow while it is planned."""
 
     names: dict[str, list[str]] = field(default_factory=dict)
+    measures: list[str] = field(default_factory=list)
     types: dict[str, DataType] = field(default_factory=dict)
 
     def place(self, types: Sequence[DataType]) -> tuple[str, ...]:
@@ -46,6 +47,13 @@ class Slots:
                 self.types[slots[-1]] = given
             placed.append(slots[number])
         return tuple(placed)
+
+    def place_measures(self, count: int) -> tuple[str, ...]:
+        """The slots of measures, which hold nothing else, so that rows can be added up by them."""
+        while len(self.measures) < count:
+            self.measures.append(f"m{len(self.measures)}")
+            self.types[self.measures[-1]] = LongType()
+        return tuple(self.measures[:count])
 
     @property
     def spark(self) -> StructType:

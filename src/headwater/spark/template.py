@@ -18,6 +18,9 @@ from headwater.spark.flow import Flow, Native, Operator
 from headwater.spark.projection import project
 from headwater.spark.slots import HASH, NOTE, NOTES, ROUTE, WEIGHT, Slots
 from headwater.spark.stage import FileStage, LevelStage, ReadStage, StageOperator, StagePort, StageSource
+from headwater.views.aggregate import Aggregate
+
+TASK = "_task"
 
 
 class Template:
@@ -34,9 +37,10 @@ class Template:
             self._produced[native.rows if native else operator.number] = self._slots.place(operator.types)
             if native:
                 self._produced[operator.number] = self._slots.place(native.types)
-        self._ports = {
-            edge.number: self._slots.place([data_type(column) for column in edge.columns]) for edge in flow.edges
-        }
+        self._ports: dict[int, tuple[str, ...]] = {}
+        for edge in flow.edges:
+            columns = self._slots.place([data_type(column) for column in edge.columns])
+            self._ports[edge.number] = columns + self._slots.place_measures(len(edge.measures))
 
     def build(self, tasks: int) -> list[DataFrame]:
         """The DataFrames of a batch, one job each, to be run one after the other; their rows are notes of stages.
@@ -51,7 +55,8 @@ class Template:
         for level in range(1, self._flow.levels + 1):
             rows = self._projected(rows, level)
             if tasks > 1:
-                rows = rows.repartitionById(tasks, _task_of(tasks))
+                rows = rows.withColumn(TASK, _task_of(tasks)).repartitionById(tasks, F.col(TASK))
+                rows = self._summed(rows) if self._is_measured(level) else rows.drop(TASK)
             operators = [operator for operator in self._flow.operators.values() if operator.level == level]
             natives = [operator for operator in operators if operator.native is not None]
             stage = LevelStage(
@@ -99,6 +104,25 @@ class Template:
             for edge in self._flow.edges
         )
         return project(self._catalyst, rows, edges, self._produced, self._ports, self._slots, passing=passing)
+
+    def _is_measured(self, level: int) -> bool:
+        """Whether all rows that reach a level are for aggregates whose measures add up."""
+        edges = [
+            edge
+            for edge in self._flow.edges
+            if self._flow.level(edge.branch.producer) < level <= self._flow.operators[edge.operator].level
+        ]
+        kernels = [self._flow.operators[edge.operator].kernel for edge in edges]
+        return all(isinstance(kernel, Aggregate) and kernel.measured for kernel in kernels) and not any(
+            "map<" in self._slots.types[slot].simpleString() for edge in edges for slot in self._ports[edge.number]
+        )
+
+    def _summed(self, rows: DataFrame) -> DataFrame:
+        """Adds rows up by Spark before Python sees them: a sum of changes is a change."""
+        measures = self._slots.measures
+        keys = [name for name in rows.columns if name not in (*measures, WEIGHT)]
+        summed = rows.groupBy(*keys).agg(*(F.sum(name).alias(name) for name in (WEIGHT, *measures)))
+        return summed.select(*self._slots.spark.names)
 
     def _with_natives(self, operators: Sequence[Operator], tasks: int) -> DataFrame:
         """The rows of a job before, those of touched groups sent through Spark's own nodes."""

@@ -89,7 +89,7 @@ class Figures:
     findings: list[Finding] = field(default_factory=list)
 
 
-def random_round(seed: int, folder: Path, figures: Figures, *, views: int = 10, steps: int = 6) -> RoundPlan:
+def random_round(seed: int, folder: Path, figures: Figures, *, views: int = 8, steps: int = 5) -> RoundPlan:
     """The round of a seed. `folder` takes a log, which the queries are tried on."""
     dice = seeded(seed)
     topics = tuple(random_topics(dice))
@@ -112,7 +112,7 @@ def _options(dice: Random) -> dict[str, int]:
     if dice.random() < 0.5:
         options["one_task_rows_max"] = 0
     if dice.random() < 0.3:
-        options["batch_rows_max"] = dice.choice((3, 8))
+        options["batch_rows_max"] = dice.choice((5, 12))
     return options
 
 

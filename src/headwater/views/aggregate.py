@@ -43,15 +43,22 @@ class Aggregate:
     State: `groups` has for each group its number of rows as `_w`, and counts and limbs of sums as further measures;
     `places` has the limbs of sums of doubles; `values_0` and so on have the distinct arguments of functions that need
     them, with the number of rows that have them.
+
+    `measured`: the rows come with their measures, times their weights, in place of arguments; rows that were added up
+    before are as good. Only for counts, and sums of whole numbers of up to 64 bits.
     """
 
     key: tuple[str, ...]
     functions: tuple[Function, ...]
     schema: pa.Schema
+    measured: bool = False
 
     @property
     def ports(self) -> Mapping[str, pa.Schema]:
-        return {"rows": self.schema}
+        if not self.measured:
+            return {"rows": self.schema}
+        measures = [pa.field(name, pa.int64()) for name in self._measures if name != WEIGHT]
+        return {"rows": pa.schema([*self.schema, *measures])}
 
     @property
     def parts(self) -> Mapping[str, Part]:
@@ -109,6 +116,8 @@ class Aggregate:
         return {arguments: f"values_{number}" for number, arguments in enumerate(dict.fromkeys(needed))}
 
     def _argument_type(self, function: Function) -> pa.DataType | None:
+        if self.measured:
+            return pa.int64()
         return self.schema.field(function.arguments[0]).type if function.arguments else None
 
     def _contents(self, held: Mapping[str, Grouped]) -> Contents:
@@ -130,7 +139,9 @@ class Aggregate:
         """What the rows add to the state, and what the groups hold then."""
         delta = {WEIGHT: rows.total(rows.weights)}
         places = {}
-        for number, linear in self._linear.items():
+        if self.measured:
+            delta |= {name: rows.total(rows.table[name].to_numpy()) for name in self._measures if name != WEIGHT}
+        for number, linear in self._linear.items() if not self.measured else ():
             sums, limbs = linear.sums(rows)
             delta.update(sums)
             if linear.is_double:

@@ -17,6 +17,7 @@ from headwater.views.identity import Numbers
 Sums = Mapping[str, Numbers]
 """Per measure a number for each group."""
 
+_WIDEST = pa.decimal128(38, 0)
 _NAN, _INFINITE, _NEGATIVE_INFINITE = "nan", "infinite", "negative_infinite"
 # With up to so many cells for each limb a table of all cells is faster than one of those that are used.
 _CELLS_PER_LIMB = 8
@@ -105,8 +106,10 @@ class Linear:
         if self.is_double:
             return self._double_result(sums, places, valid), everywhere
         limbs = [sums[self._measure(place)] for place in range(whole_places(self.argument))]
-        totals, fits = whole_totals(limbs, self.function.type, valid)
-        return totals, fits | ~valid
+        # The sum of whole numbers as a double, for an average.
+        kind = _WIDEST if pat.is_floating(self.function.type) else self.function.type
+        totals, fits = whole_totals(limbs, kind, valid)
+        return totals.cast(self.function.type), fits | ~valid
 
     def _measure(self, kind: str | int) -> str:
         return f"_{self.number}_{kind}"

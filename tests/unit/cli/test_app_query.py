@@ -54,8 +54,8 @@ def test_one_way_to_print(headwater: Run, published: Path) -> None:
 def test_nothing_is_published_yet(headwater: Run, app: Path) -> None:
     ran = headwater("query", app, "SELECT 1")
     assert (ran.code, ran.out) == (1, "")
-    assert "nothing is published yet" in ran.err
-    assert "hint: `headwater run` brings the views there" in ran.err
+    assert ran.err.startswith("error: Nothing is published yet.\nhint: `headwater run` brings the views there")
+    assert headwater("verify", app).err == ran.err
 
 
 def test_a_position_that_is_not_reached(headwater: Run, published: Path) -> None:

@@ -1,0 +1,64 @@
+"""An aggregate whose rows come with their measures gives what one gives that is shown the arguments."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+
+from headwater.views.aggregate import Aggregate, Function
+from headwater.views.zset import HASH, WEIGHT, add, consolidate
+
+ROWS = pa.schema([("k", pa.string()), ("v", pa.int64())])
+FUNCTIONS = (
+    Function("count", (), "rows", pa.int64()),
+    Function("count", ("v",), "values", pa.int64()),
+    Function("sum", ("v",), "total", pa.int64()),
+)
+PLAIN = Aggregate(("k",), FUNCTIONS, ROWS)
+MEASURED = Aggregate(("k",), FUNCTIONS, pa.schema([ROWS.field("k")]), measured=True)
+Row = tuple[str, int | None, int]
+
+
+def plain(rows: list[Row]) -> pa.Table:
+    hashes, keys, values, weights = [hash(k) for k, _, _ in rows], *zip(*rows, strict=True)
+    return pa.table({HASH: hashes, "k": keys, "v": pa.array(values, pa.int64()), WEIGHT: weights})
+
+
+def measured(rows: list[Row], *, summed: bool) -> pa.Table:
+    """What Spark makes of the rows: counts and limbs, times the weight, and perhaps added up."""
+    names = [name for name in MEASURED.ports["rows"].names if name != "k"]
+    made = [
+        (hash(k), k, *(part * w for part in (v is not None, v is not None, (v or 0) & 0xFFFFFFFF, (v or 0) >> 32)), w)
+        for k, v, w in rows
+    ]
+    table = pa.table(dict(zip([HASH, "k", *names, WEIGHT], zip(*made, strict=True), strict=True)))
+    return consolidate(table, (*names, WEIGHT)) if summed else table
+
+
+def test_measures_are_as_good_as_arguments() -> None:
+    dice = random.Random(1)
+    held: list[Row] = []
+    states = [{"groups": consolidate(_none(kernel))} for kernel in (PLAIN, MEASURED, MEASURED)]
+    for _ in range(30):
+        changes: list[Row] = [
+            (dice.choice("abc"), dice.choice([None, 1, -1, 2**40, -(2**40)]), 1) for _ in range(dice.randrange(1, 6))
+        ]
+        gone = dice.sample(held, min(len(held), dice.randrange(4)))
+        for row in gone:
+            held.remove(row)
+        held += changes
+        changes += [(k, v, -w) for k, v, w in gone]
+        given = [plain(changes), measured(changes, summed=False), measured(changes, summed=True)]
+        outputs = []
+        for number, kernel in enumerate((PLAIN, MEASURED, MEASURED)):
+            step = kernel.step(states[number], {"rows": given[number]})
+            total = add(states[number]["groups"], step.state["groups"])
+            states[number] = {"groups": consolidate(total, kernel.parts["groups"].measures)}
+            outputs.append(sorted(map(repr, consolidate(step.out).to_pylist())))
+        assert outputs[0] == outputs[1] == outputs[2]
+
+
+def _none(kernel: Aggregate) -> pa.Table:
+    names = [HASH, "k", *kernel.parts["groups"].measures]
+    return pa.schema([(name, pa.string() if name == "k" else pa.int64()) for name in names]).empty_table()
