@@ -1,6 +1,6 @@
 """A bank: a transfer is one commit over two topics, so at every published position the total of all accounts is 0.
 
-    headwater run examples/bank.py
+headwater run examples/bank.py
 """
 
 import headwater as hw

@@ -1,6 +1,6 @@
 """The home timeline: for every user the posts of those they follow, kept up to date as people post and follow.
 
-    headwater run examples/timeline.py
+headwater run examples/timeline.py
 """
 
 import headwater as hw

@@ -49,10 +49,22 @@ def spark_cluster(directory: Path) -> Iterator[Cluster]:
         return process
 
     try:
-        start("master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        start(
+            "master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
+        )
         master = _found(directory / "master.log", r"Starting Spark master at (spark://\S+)")
         workers = [
-            start(name, "org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0", master)
+            start(
+                name,
+                "org.apache.spark.deploy.worker.Worker",
+                "--cores",
+                "1",
+                "--memory",
+                "1g",
+                "--webui-port",
+                "0",
+                master,
+            )
             for name in ("first", "second")
         ]
         for name in ("first", "second"):

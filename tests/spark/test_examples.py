@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import headwater as hw
 from tests.spark.applications import load_example
 
 pytestmark = pytest.mark.timeout(300)
@@ -26,7 +27,12 @@ def test_the_timeline_follows_posts_and_follows(
             for step in range(5):
                 if dice.random() < 0.6 or not posts:
                     posts[number * 5 + step] = author = dice.randrange(4)
-                    row = {"id": number * 5 + step, "author": author, "text": "hi", "at": f"2026-01-01T10:{number:02}:00Z"}
+                    row = {
+                        "id": number * 5 + step,
+                        "author": author,
+                        "text": "hi",
+                        "at": f"2026-01-01T10:{number:02}:00Z",
+                    }
                     app.log.append("posts", [row])
                 else:
                     gone = dice.choice(sorted(posts))
@@ -41,7 +47,9 @@ def test_the_timeline_follows_posts_and_follows(
                     follows.add(pair)
                     app.log.append("follows", [row])
             app.catch_up()
-            shown = {row["user"]: sorted(post["post"] for post in row["posts"]) for row in app.read("timeline").to_pylist()}
+            shown = {
+                row["user"]: sorted(post["post"] for post in row["posts"]) for row in app.read("timeline").to_pylist()
+            }
             expected = {
                 user: sorted(post for post, author in posts.items() if (user, author) in follows)
                 for user in {follower for follower, _ in follows}
@@ -57,7 +65,7 @@ def test_the_bank_has_nothing_at_every_position(
     bank = load_example("bank", tmp_path, monkeypatch)
     dice = random.Random(20)
     balances = dict.fromkeys(range(5), Decimal(0))
-    seen = 0
+    seen, position = 0, hw.START
     with bank.app as app:
         for _ in range(6):
             for _ in range(dice.randrange(1, 20)):

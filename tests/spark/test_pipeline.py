@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,25 +12,32 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql import SparkSession
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+import headwater as hw
 from headwater.app import App
 from headwater.engine.failures import NotYet
+from headwater.engine.pipeline import Pipeline
+from headwater.engine.reading import Reader
 from headwater.engine.store import Store
 from headwater.errors import Fenced, RecordFailed
+from headwater.model.types import CommitNumber
 from headwater.spark.program import Program
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("spark")]
 
 VIEWS = {
-    "by_customer": "SELECT customer, count(*) AS orders, sum(amount) AS total, max(amount) AS most FROM orders GROUP BY customer",
+    "by_customer": """
+        SELECT customer, count(*) AS orders, sum(amount) AS total, max(amount) AS most FROM orders GROUP BY customer
+    """,
     "named": "SELECT o.id, c.name FROM orders o LEFT JOIN customers c ON c.id = o.customer",
     "middle": "SELECT customer, percentile(amount, 0.5) AS middle FROM orders GROUP BY customer",
     "all_orders": "SELECT count(*) AS n FROM orders",
 }
 
 
-def shop(directory: Path, views: dict[str, str] = VIEWS, **options: Any) -> App:
+def shop(directory: Path, views: Mapping[str, str] = VIEWS, **options: Any) -> App:
     app = App("shop", log=directory / "log", **options)
     app.topic("orders", "id bigint, customer bigint, amount bigint", key="id", partitions=2)
     app.topic("customers", "id bigint, name string", key="id")
@@ -71,18 +79,36 @@ def test_views_are_right_before_the_first_record(app: App) -> None:
     assert verified(app)
 
 
-def test_any_cut_and_any_number_of_tasks_gives_the_same_views(tmp_path: Path) -> None:
-    contents = []
-    for number, options in enumerate(
-        [{}, {"batch_rows_max": 1}, {"batch_rows_max": 3, "one_task_rows_max": 0}, {"one_task_rows_max": 0}]
-    ):
-        with shop(tmp_path / str(number), **options) as app:
-            trade(app, random.Random(5), 15)
-            app.catch_up()
-            assert verified(app)
-            tables = app.snapshot().tables
-            contents.append({view: sorted(map(repr, table.to_pylist())) for view, table in tables.items()})
-    assert all(content == contents[0] for content in contents)
+@pytest.fixture(scope="module")
+def traded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    """A shop with 15 commits of trade, its views planned."""
+    with shop(tmp_path_factory.mktemp("traded")) as app:
+        trade(app, random.Random(5), 15)
+        app.catch_up()
+        yield app
+
+
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cuts=st.dictionaries(st.integers(1, 15), st.booleans(), max_size=5))
+def test_any_cut_and_any_number_of_tasks_gives_the_same_views(
+    traded: App, tmp_path: Path, cuts: dict[int, bool]
+) -> None:
+    directory = Path(tempfile.mkdtemp(dir=tmp_path))
+    pipeline = Pipeline(traded.log, directory, traded.program, policies={})
+    for commit, one_task in sorted({**cuts, 15: cuts.get(15, True)}.items()):
+        pipeline.one_task_rows_max = 20_000 if one_task else 0
+        for _ in pipeline.catch_up(hw.Position(CommitNumber(commit))):
+            pass
+    pipeline.close()
+    with Reader(directory) as reader:
+        found = reader.read(list(VIEWS)).tables
+    expected = traded.snapshot().tables
+    for view in VIEWS:
+        assert sorted(map(repr, found[view].to_pylist())) == sorted(map(repr, expected[view].to_pylist()))
+
+
+def test_what_was_traded_is_right(traded: App) -> None:
+    assert verified(traded)
 
 
 @pytest.mark.parametrize("moment", ["before the commit", "after the commit", "between two jobs"])
@@ -264,5 +290,3 @@ def test_a_run_ends_when_it_is_told_to(app: App) -> None:
     app.run(stop)
     assert seen
     assert verified(app)
-
-

@@ -22,7 +22,7 @@ def fill(path: Path) -> None:
     with tempfile.TemporaryDirectory() as directory, open_app(file, Path(directory) / "log") as app:
         for step in file.steps:
             for changes in step.commits:
-                append(app, changes)
+                append(app.log, changes)
         batches = Batches(app.program, app.log)
         for view in file.views:
             if view.expected == []:

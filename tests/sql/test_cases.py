@@ -20,22 +20,22 @@ Runs = Callable[[CaseFile], Outcome]
 
 @pytest.fixture(scope="module")
 def by_steps(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    return _once(run_by_steps, tmp_path_factory)
+    return _once(lambda file: run_by_steps(file, tmp_path_factory.mktemp(file.name) / "log"))
 
 
 @pytest.fixture(scope="module")
-def at_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    return _once(run_at_once, tmp_path_factory)
+def at_once(by_steps: Runs, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return _once(lambda file: run_at_once(file, tmp_path_factory.mktemp(file.name) / "log", by_steps(file).program))
 
 
-def _once(run: Callable[[CaseFile, Path], Outcome], directories: pytest.TempPathFactory) -> Runs:
+def _once(run: Runs) -> Runs:
     """Runs a file when its first view is looked at; what goes wrong then goes wrong for every view of it."""
     outcomes: dict[str, Outcome | Exception] = {}
 
     def outcome(file: CaseFile) -> Outcome:
         if file.name not in outcomes:
             try:
-                outcomes[file.name] = run(file, directories.mktemp(file.name) / "log")
+                outcomes[file.name] = run(file)
             except Exception as error:  # noqa: BLE001
                 outcomes[file.name] = error
         found = outcomes[file.name]

@@ -84,7 +84,7 @@ class Pipeline:
         one_task_rows_max: int = ONE_TASK_ROWS_MAX,
     ) -> None:
         self._log, self._program, self._policies = log, program, policies
-        self._batch_rows_max, self._one_task_rows_max = batch_rows_max, one_task_rows_max
+        self._batch_rows_max, self.one_task_rows_max = batch_rows_max, one_task_rows_max
         self.store = Store(directory)
         self._epoch = self.store.take_over()
         self.generation = self.store.open_generation(program.fingerprint, program.definition)
@@ -134,7 +134,7 @@ class Pipeline:
             start=str(self.position),
             end=str(to.end),
             first=first,
-            tasks=1 if first or to.records <= self._one_task_rows_max else self._program.tasks,
+            tasks=1 if first or to.records <= self.one_task_rows_max else self._program.tasks,
             directory=str(self.store.runs_directory),
             runs=self.store.runs(self.generation.id),
             excluded=[(row.topic, row.partition, row.offset, row.offset) for row in self._excluded],
