@@ -13,7 +13,7 @@ from headwater.spark.failures import query_failure
 
 def in_order(catalyst: Catalyst, views: Mapping[str, str], topics: Mapping[str, object]) -> list[str]:
     """The names of views so that each comes after those it reads. Raises `InvalidQuery`."""
-    reads = {name: _read(catalyst, name, sql) & set(views) for name, sql in views.items()}
+    reads = {name: names_read(catalyst, name, sql) & set(views) for name, sql in views.items()}
     for name in views:
         if name in topics:
             raise InvalidQuery(name, "A topic has this name already.")
@@ -28,8 +28,8 @@ def in_order(catalyst: Catalyst, views: Mapping[str, str], topics: Mapping[str, 
     return ordered
 
 
-def _read(catalyst: Catalyst, view: str, sql: str) -> set[str]:
-    """The names that a query reads from."""
+def names_read(catalyst: Catalyst, view: str, sql: str) -> set[str]:
+    """The names that a query reads from. Raises `InvalidQuery`."""
     try:
         plan = catalyst.parse(sql)
     except PySparkException as error:

@@ -10,17 +10,21 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.engine.comparison import DOUBLES_WITHIN, Difference, differences
 from headwater.engine.functions import Function
 from headwater.engine.store import Excluded
+from headwater.errors import ViewFailed
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.spark.catalyst import Catalyst
 from headwater.spark.determinism import determined
+from headwater.spark.failures import unexpected, view_failure
 from headwater.spark.functions import register
+from headwater.spark.naming import names_read
 from headwater.spark.program import Program, topic_schema
 
 
@@ -56,15 +60,14 @@ class Batches:
     def contents(
         self, views: Collection[str], position: Position, excluded: Sequence[Excluded] = ()
     ) -> Iterator[tuple[str, pa.Table]]:
-        """What each of several views' queries gives at a position."""
-        for name in self._program.topics:
-            topic = self._log.topic(name)
-            rows = _rows(self._log, topic, position, [row for row in excluded if row.topic == name])
-            self._frame(topic, rows).createOrReplaceTempView(f"`{name}`")
+        """What each of several views' queries gives at a position. Raises `ViewFailed` if one fails on its records."""
+        for topic in self._topics():
+            rows = _rows(self._log, topic, position, [row for row in excluded if row.topic == topic.name])
+            self._frame(topic, rows).createOrReplaceTempView(f"`{topic.name}`")
         for name, planned in self._program.views.items():
             frame = self._catalyst.frame(determined(self._catalyst, self._catalyst.analyze(planned.sql)))
             if name in views:
-                yield name, frame.toArrow().cast(planned.schema)
+                yield name, self._collected(name, frame).cast(planned.schema)
             frame.createOrReplaceTempView(f"`{name}`")
 
     def verify(
@@ -73,6 +76,19 @@ class Batches:
         """Compares the content of a view with what its query gives."""
         expected = self.content(view, position, excluded)
         return Verification(view, position, expected.num_rows, differences(content, expected))
+
+    def _topics(self) -> list[Topic]:
+        """The topics that views name; the optimizer may have found that a pipeline need not read all of them."""
+        views = self._program.views.values()
+        named = {name.lower() for view in views for name in names_read(self._catalyst, view.name, view.sql)}
+        return [topic for topic in self._log.topics() if topic.name.lower() in named]
+
+    def _collected(self, view: str, frame: DataFrame) -> pa.Table:
+        try:
+            return frame.toArrow()
+        except PySparkException as error:
+            failure = view_failure(error, {}, {})
+            raise (ViewFailed(view, failure.message) if failure else unexpected(error)) from error
 
     def _frame(self, topic: Topic, rows: pa.Table) -> DataFrame:
         # Spark takes an empty chunk for the end of a table.

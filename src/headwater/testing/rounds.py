@@ -17,7 +17,7 @@ from typing import Any
 from headwater.app import App
 from headwater.engine.comparison import Difference, differences
 from headwater.engine.pipeline import Progress
-from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery
+from headwater.errors import InternalError, InvalidQuery, UnsupportedQuery, ViewFailed
 from headwater.log.embedded import open_log
 from headwater.spark.program import Program
 from headwater.spark.session import start_session
@@ -220,9 +220,7 @@ class Round:
                     if found:
                         self.findings.append(Finding(name, self._plan.views[name], progress.batch, found))
                         self._out.add(name)
-            except HeadwaterError:
-                raise
-            except Exception as error:  # noqa: BLE001 (Spark fails on the query by itself)
+            except ViewFailed as error:
                 self._figures.undecided[self._plan.views[left[0]]] = str(error)[:500]
                 self._out.add(left[0])
                 left = left[1:]
