@@ -83,8 +83,8 @@ def keep(plan: RoundPlan, finding: Finding, folder: Path, options: argparse.Name
 
 def show(figures: Figures, options: argparse.Namespace) -> None:
     table = Table("figure", "value", title=f"views against Spark: {len(figures.findings)} failures")
-    for name in ("rounds", "views", "batches", "comparisons", "rows", "reopened", "invalid"):
-        table.add_row(name, str(getattr(figures, name)))
+    for name in ("rounds", "views", "batches", "comparisons", "rows", "without_rows", "reopened", "invalid"):
+        table.add_row(name.replace("_", " "), str(getattr(figures, name)))
     table.add_row("refused by headwater", "\n".join(f"{count} {what}" for what, count in figures.refused.most_common()))
     table.add_row("Spark itself fails on", str(len(figures.undecided)))
     Console().print(table)

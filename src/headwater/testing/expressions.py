@@ -55,7 +55,9 @@ class Expressions:
         return [one for one in self.columns if (not kinds or one.kind in kinds) and one.noise <= noise]
 
     def literal(self, kind: str) -> str:
-        return literal(kind, self._dice.choice(DOMAINS[kind]))
+        """A value of a type, now and then null, which makes most conditions hold for no row."""
+        domain = DOMAINS[kind] if self._dice.random() < 0.1 else DOMAINS[kind][1:]
+        return literal(kind, self._dice.choice(domain))
 
     def value(self, kind: str, depth: int = 2) -> str:
         """An expression of a type."""
@@ -73,7 +75,7 @@ class Expressions:
         """A condition."""
         chance = self._dice.random()
         if depth > 0 and chance < 0.3:
-            word = self._dice.choice(("AND", "AND", "OR"))
+            word = self._dice.choice(("AND", "OR", "OR"))
             return f"({self.condition(depth - 1)} {word} {self.condition(depth - 1)})"
         if depth > 0 and chance < 0.37:
             return f"(NOT {self.condition(depth - 1)})"
@@ -87,13 +89,14 @@ class Expressions:
         return self._dice.choice(kinds) if kinds else None
 
     def _about(self, kind: str, depth: int) -> str:
-        one = self._dice.choice(self.of(kind)).sql
+        chosen = self._dice.choice(self.of(kind))
+        one, other = chosen.sql, self._another(chosen, depth)
         forms = [
-            f"({one} {self._dice.choice(('=', '<', '>', '<=', '>=', '<>', '<=>'))} {self.value(kind, depth)})",
-            f"({one} = {self.value(kind, depth)})",
-            f"({one} IS {self._dice.choice(('', 'NOT '))}NULL)",
-            f"({one} {self._dice.choice(('', 'NOT '))}IN ({self.literal(kind)}, {self.literal(kind)}))",
-            f"({one} BETWEEN {self.value(kind, depth)} AND {self.literal(kind)})",
+            f"({one} {self._dice.choice(('=', '<', '>', '<=', '>=', '<>', '<>', '<=>'))} {other})",
+            f"({one} {self._dice.choice(('<', '>', '<=', '>='))} {other})",
+            f"({one} IS {self._dice.choice(('', 'NOT ', 'NOT '))}NULL)",
+            f"({one} {self._dice.choice(('', 'NOT '))}IN ({self.literal(kind)}, {self.literal(kind)}, {other}))",
+            f"({one} {self._dice.choice(('', 'NOT '))}BETWEEN {self.literal(kind)} AND {other})",
         ]
         if kind == "boolean":
             forms += [one, f"({one} IS TRUE)"]
@@ -106,6 +109,13 @@ class Expressions:
         if kind == STRUCT:
             forms += [f"({one}.x > 1)", f"({one}.y = 'a')"]
         return self._dice.choice(forms)
+
+    def _another(self, column: Column, depth: int) -> str:
+        """Something to compare a column with."""
+        others = [one for one in self.of(column.kind) if one != column]
+        if others and self._dice.random() < 0.4:
+            return self._dice.choice(others).sql
+        return self.literal(column.kind) if self._dice.random() < 0.6 else self.value(column.kind, depth)
 
     def _either(self, kind: str, depth: int) -> str:
         one, other = self.value(kind, depth), self.value(kind, depth)

@@ -101,7 +101,7 @@ class Queries:
     def _from(self, depth: int) -> _From:
         """One source, some joined, or one with a lateral part."""
         found = self._source(depth)
-        while self._dice.random() < 0.4:
+        while self._dice.random() < 0.35:
             found = self._joined(found, self._source(depth - 1))
         if self._dice.random() < 0.12:
             found = self._exploded(found)
@@ -109,10 +109,10 @@ class Queries:
             found = self._lateral(found)
         condition = Expressions(self._dice, found.scope)
         where = list(found.where)
-        if self._dice.random() < 0.45:
+        if self._dice.random() < 0.3:
             where.append(condition.condition())
         reads = found.reads
-        if self._dice.random() < 0.2:
+        if self._dice.random() < 0.15:
             inner = self._source(max(depth - 1, 0))
             where.append(self._subquery_condition(condition, inner))
             reads |= inner.reads
@@ -156,7 +156,7 @@ class Queries:
             kind = self._dice.choice(("bigint", "string", "int"))
             sides = [Expressions(self._dice, side.scope).value(kind, 1) for side in (left, right)]
             parts.append(f"{sides[0]} = {sides[1]}")
-        if self._dice.random() < 0.35:
+        if self._dice.random() < 0.25:
             parts.append(both.condition(1))
         return " AND ".join(parts), True
 

@@ -79,6 +79,8 @@ class Figures:
     batches: int = 0
     comparisons: int = 0
     rows: int = 0
+    without_rows: int = 0
+    """Comparisons of a view that has no rows: they show little."""
     reopened: int = 0
     invalid: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -216,6 +218,7 @@ class Round:
                     left = left[1:]
                     self._figures.comparisons += 1
                     self._figures.rows += expected.num_rows
+                    self._figures.without_rows += expected.num_rows == 0
                     found = differences(snapshot.tables[name], expected)
                     if found:
                         self.findings.append(Finding(name, self._plan.views[name], progress.batch, found))
