@@ -200,6 +200,11 @@ def option(value: Any) -> Any | None:
     return value.get() if value.isDefined() else None
 
 
+def unaliased(expression: Expression) -> Expression:
+    """The expression without the name that it was given."""
+    return expression.child() if kind(expression) == "Alias" else expression
+
+
 def identity(attribute: Expression) -> int:
     """The id by which an attribute is known."""
     return int(attribute.exprId().id())

@@ -25,7 +25,8 @@ from headwater.spark.failures import in_view, query_failure, unexpected, view_fa
 from headwater.spark.flow import Flow, Project, Relation
 from headwater.spark.functions import register
 from headwater.spark.naming import in_order
-from headwater.spark.planner import Planner, arrow_type
+from headwater.spark.operators import arrow_type
+from headwater.spark.planner import Planner
 from headwater.spark.pruning import prune
 from headwater.spark.slots import HASH, WEIGHT
 from headwater.spark.stage import BATCH
@@ -76,7 +77,7 @@ class Program:
 
     @property
     def flow(self) -> Flow:
-        return self._planner.flow
+        return self._planner.operators.flow
 
     @property
     def topics(self) -> list[str]:

@@ -1,0 +1,91 @@
+"""Joins: all of SQL's kinds, made of one kernel that joins by equal keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from headwater.spark.catalyst import Expression, data_type
+from headwater.spark.flow import Branch, Project, Relation
+from headwater.spark.operators import Input, Operators, port_schema
+from headwater.views.join import Join, JoinKind
+
+JOINS: Mapping[str, JoinKind] = {
+    "Inner": "inner",
+    "Cross": "inner",
+    "LeftOuter": "left",
+    "LeftSingle": "left",
+    "RightOuter": "right",
+    "FullOuter": "full",
+    "LeftSemi": "semi",
+    "LeftAnti": "anti",
+    "ExistenceJoin": "existence",
+}
+"""The kernel's kind for each of Spark's."""
+
+
+class Joins:
+    """Adds joins to a flow."""
+
+    def __init__(self, operators: Operators) -> None:
+        self._operators = operators
+
+    def matched(
+        self,
+        how: JoinKind,
+        left: Relation,
+        right: Relation,
+        left_key: Sequence[Expression],
+        right_key: Sequence[Expression],
+        *,
+        exists: Expression | None = None,
+        single: bool = False,
+        null_safe: bool = False,
+    ) -> Relation:
+        """A join by equal keys."""
+        sides = [*left.output, *left_key], [*right.output, *right_key]
+        schemas = port_schema("l", sides[0]), port_schema("r", sides[1])
+        kernel = Join(
+            how,
+            *schemas,
+            tuple(schemas[0].names[len(left.output) :]),
+            tuple(schemas[1].names[len(right.output) :]),
+            null_safe=null_safe,
+            single=single,
+        )
+        inputs = {"left": Input(left, sides[0], left_key), "right": Input(right, sides[1], right_key)}
+        attributes: list[Expression | None] = [*left.output, *(None for _ in left_key)]
+        columns = list(sides[0])
+        if how in ("inner", "left", "right", "full"):
+            attributes += [*right.output, *(None for _ in right_key)]
+            columns += sides[1]
+        if exists is not None:
+            attributes.append(exists)
+            columns.append(exists)
+        on = " and ".join(f"{one.sql()} = {other.sql()}" for one, other in zip(left_key, right_key, strict=True))
+        operator = self._operators.add(
+            f"{how} join", on or "every pair", kernel, inputs, [data_type(c) for c in columns]
+        )
+        output = [attribute for attribute in attributes if attribute is not None]
+        return Relation((Branch(operator.number, attributes),), output)
+
+    def unmatched(
+        self, how: JoinKind, left: Relation, right: Relation, pairs: Relation, exists: Expression | None
+    ) -> Relation:
+        """A join with more than equal keys in its condition: rows without a pair that holds are found as whole rows."""
+        if how in ("semi", "anti", "existence"):
+            return self._by_row(how, left, pairs, exists)
+        parts = [pairs]
+        if how in ("left", "full"):
+            parts.append(self._padded(self._by_row("anti", left, pairs, None), right))
+        if how in ("right", "full"):
+            parts.append(self._padded(self._by_row("anti", right, pairs, None), left))
+        return Relation(tuple(branch for part in parts for branch in part.branches), pairs.output)
+
+    def _by_row(self, how: JoinKind, side: Relation, pairs: Relation, exists: Expression | None) -> Relation:
+        found = Relation(pairs.branches, side.output)
+        return self.matched(how, side, found, side.output, side.output, exists=exists, null_safe=True)
+
+    def _padded(self, relation: Relation, missing: Relation) -> Relation:
+        catalyst = self._operators.catalyst
+        nulls = [catalyst.alias(catalyst.null(attribute.dataType()), attribute) for attribute in missing.output]
+        return relation.then(Project(nulls))
