@@ -19,6 +19,7 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     namespace = ModuleType("example")

@@ -16,7 +16,7 @@ from tests.spark.test_pipeline import shop, trade
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_a_cluster_gives_the_same_views_with_a_worker_killed(tmp_path: Path, spark: SparkSession) -> None:
     seen = []
     with (

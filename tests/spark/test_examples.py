@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import headwater as hw
 from tests.spark.applications import load_example
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_the_timeline_follows_posts_and_follows(

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from headwater.testing.rounds import Figures, Round, random_round
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 # 4: exchanged, in small batches. 7: exchanged, then opened again and run in one task.
 @pytest.mark.parametrize("seed", [4, 7])
 def test_views_equal_batch_queries(spark: SparkSession, tmp_path: Path, seed: int) -> None:

@@ -25,7 +25,7 @@ from headwater.errors import Fenced, RecordFailed
 from headwater.model.types import CommitNumber
 from headwater.spark.program import Program
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("spark")]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("spark")]
 
 VIEWS = {
     "by_customer": """

@@ -46,7 +46,7 @@ def _once(run: Runs) -> Runs:
     return outcome
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("file", "view"), CASES)
 def test_view_after_every_step(by_steps: Runs, file: CaseFile, view: str) -> None:
     outcome = by_steps(file)
@@ -54,7 +54,7 @@ def test_view_after_every_step(by_steps: Runs, file: CaseFile, view: str) -> Non
     assert _written(file, view) == table_cells(outcome.content[view])
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("file", "view"), CASES)
 def test_view_in_one_batch_of_several_tasks(at_once: Runs, file: CaseFile, view: str) -> None:
     assert _written(file, view) == table_cells(at_once(file).content[view])
