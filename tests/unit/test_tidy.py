@@ -161,4 +161,4 @@ def test_a_left_over_is_found(line: str) -> None:
 
 def test_a_path_of_one_machine_is_told_from_an_address() -> None:
     assert MACHINE_PATH.search("cd /home/someone")
-    assert not MACHINE_PATH.search("https://example.com" + "/work/item")
+    assert not MACHINE_PATH.search("https://example.com" + "/home/item")
