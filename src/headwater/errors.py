@@ -24,7 +24,8 @@
     |  |- Determinate        it did not happen: try again when the cause is gone
     |  |  |- DiskFull
     |  |  |- LogBusy
-    |  |  `- StorageFailed
+    |  |  |- StorageFailed
+    |  |  `- SparkStopped
     |  |- Indeterminate      it may have happened: look before trying again
     |  |- Corrupt            committed data can not be read back: stop and repair
     |  `- CatalogUnusable    the catalog can not be opened: look at its permissions, or bring it back from a backup
@@ -345,6 +346,19 @@ class StorageFailed(Determinate):
             hint="Nothing was appended. Look at the health of the disk, then append again.",
         )
         self.path, self.reason = path, reason
+
+
+class SparkStopped(Determinate):
+    """The Java process that runs the views is gone; the batch that it was in has not happened."""
+
+    code = "spark_stopped"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"Spark's Java process does not answer: {reason}.",
+            hint="Nothing is lost: run the application again. If it stops again, look whether memory runs out.",
+        )
+        self.reason = reason
 
 
 class Corrupt(ExternalError):

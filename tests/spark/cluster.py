@@ -36,36 +36,25 @@ class Cluster:
 def spark_cluster(directory: Path) -> Iterator[Cluster]:
     processes: list[subprocess.Popen[bytes]] = []
 
-    def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(name: str, host: str, *arguments: str) -> subprocess.Popen[bytes]:
         home = Path(pyspark.__file__).parent
         environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
-        environment |= {"SPARK_WORKER_DIR": str(directory / name), "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment |= {"SPARK_WORKER_DIR": str(directory / name), "SPARK_LOCAL_IP": host}
         with (directory / f"{name}.log").open("wb") as output:
             process = subprocess.Popen(
-                [str(home / "bin" / "spark-class"), *arguments],
+                [str(home / "bin" / "spark-class"), *arguments, "--host", host, "--webui-port", "0"],
                 stdout=output, stderr=output, env=environment, start_new_session=True,
             )  # fmt: skip
         processes.append(process)
         return process
 
     try:
-        start(
-            "master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
-        )
+        start("master", "127.0.0.1", "org.apache.spark.deploy.master.Master", "--port", "0")
         master = _found(directory / "master.log", r"Starting Spark master at (spark://\S+)")
+        # Workers on hosts of their own: Spark runs no copy of a task on the host that has the task already.
         workers = [
-            start(
-                name,
-                "org.apache.spark.deploy.worker.Worker",
-                "--cores",
-                "1",
-                "--memory",
-                "1g",
-                "--webui-port",
-                "0",
-                master,
-            )
-            for name in ("first", "second")
+            start(name, host, "org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g", master)
+            for name, host in (("first", "127.0.0.1"), ("second", "127.0.0.2"))
         ]
         for name in ("first", "second"):
             _found(directory / f"{name}.log", r"(Successfully registered) with master")

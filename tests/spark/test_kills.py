@@ -42,3 +42,21 @@ def test_kills_at_any_moment(tmp_path: Path, spark: SparkSession) -> None:
         trade(app, dice, 3)
         app.catch_up()
         assert verified(app)
+
+
+@pytest.mark.timeout(300)
+def test_a_driver_whose_jvm_is_killed_says_so(tmp_path: Path) -> None:
+    with shop(tmp_path) as app:
+        trade(app, random.Random(8), 3)
+        with subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.killed_driver", str(tmp_path)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True,
+        ) as driver:  # fmt: skip
+            assert driver.stdout is not None
+            assert driver.stderr is not None
+            assert int(driver.stdout.readline()) == 1
+            (jvm,) = Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split()
+            os.kill(int(jvm), signal.SIGKILL)
+            trade(app, random.Random(9), 1)
+            assert "SparkStopped" in driver.stderr.read()
+        assert driver.returncode == 1

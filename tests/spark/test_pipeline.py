@@ -121,8 +121,8 @@ def test_a_driver_that_dies_is_as_if_it_had_not(tmp_path: Path, monkeypatch: pyt
             commit(self, *args, **options)
         raise Crash
 
-    def dying_job(self: Program, frame: Any) -> list[str]:
-        collected(self, frame)
+    def dying_job(self: Program, *args: Any) -> list[str]:
+        collected(self, *args)
         raise Crash
 
     with shop(tmp_path) as app:
@@ -276,6 +276,23 @@ def test_a_function_in_python_is_called_with_its_own_rows_only(tmp_path: Path) -
         app.catch_up()
         assert sorted(row["next"] for row in app.read("nexts").to_pylist()) == [2, 3]
         assert verified(app)
+
+
+def test_a_record_on_which_a_function_raises_is_set_aside(tmp_path: Path) -> None:
+    def checked(values: pa.Array) -> pa.Array:
+        if 13 in values.to_pylist():
+            raise ValueError("unlucky")
+        return values
+
+    with App("functions", log=tmp_path / "log") as app:
+        app.topic("numbers", "n bigint")
+        app.function("checked", checked, "bigint")
+        app.view("lucky", "SELECT checked(n) AS n FROM numbers", on_error="dead_letter")
+        app.log.append("numbers", [{"n": 12}, {"n": 13}, {"n": 14}])
+        app.catch_up()
+        assert sorted(row["n"] for row in app.read("lucky").to_pylist()) == [12, 14]
+        (letter,) = app.dead_letters()
+        assert (letter.offset, letter.reason) == (1, "Function 'checked' raised ValueError: unlucky.")
 
 
 def test_a_run_ends_when_it_is_told_to(app: App) -> None:

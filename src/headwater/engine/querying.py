@@ -10,6 +10,7 @@ from datetime import timedelta
 import duckdb
 import pyarrow as pa
 
+from headwater.engine.failures import UnknownView
 from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.errors import InvalidQuery
 from headwater.model.position import Position
@@ -17,6 +18,7 @@ from headwater.model.position import Position
 _READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 # As DuckDB shows where something is wrong: the line, cut if it is long, and a caret below.
 _PLACE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$")
+_MISSING = re.compile(r"Table with name (\S+) does not exist")
 _KIND = re.compile(r"^[A-Z][\w ]* Error: ")
 
 
@@ -29,7 +31,7 @@ class Answer:
 
 
 def query(reader: Reader, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> Answer:
-    """Runs one statement that reads. Raises `InvalidQuery`, `NotYet`."""
+    """Runs one statement that reads. Raises `InvalidQuery`, `UnknownView`, `NotYet`."""
     with duckdb.connect(config={"enable_external_access": False}) as connection:
         try:
             connection.execute("SET TimeZone = 'UTC'")
@@ -41,7 +43,8 @@ def query(reader: Reader, sql: str, *, at_least: Position | None = None, timeout
             connection.execute("SET lock_configuration = true")
             return Answer(snapshot.position, connection.sql(sql).to_arrow_table())
         except duckdb.Error as error:
-            raise _wrong(sql, error) from error
+            missing = _MISSING.search(str(error))
+            raise UnknownView(missing[1], reader.views()) if missing else _wrong(sql, error) from error
 
 
 def _read_by(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
@@ -49,7 +52,7 @@ def _read_by(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
     if len(statements) != 1:
         raise InvalidQuery(None, f"It has {len(statements)} statements, where one is expected.")
     if statements[0].type not in _READS:
-        raise InvalidQuery(None, f"{statements[0].type.name} is no statement that only reads.")
+        raise InvalidQuery(None, f"{statements[0].type.name} does not only read: a query begins with SELECT.")
     return set(connection.get_table_names(sql))
 
 

@@ -12,6 +12,9 @@ from headwater.errors import HeadwaterError, InternalError, InvalidQuery, Unsupp
 OPERATOR = "headwater operator"
 """In the message of what a kernel refuses: the number of its operator follows."""
 _OPERATOR = re.compile(rf"{OPERATOR} (\d+): (.*?)(?: hint: (.*?))?(?:\n|$)")
+FUNCTION = "headwater function"
+"""In the message of what a function in Python raises: its name follows."""
+_FUNCTION = re.compile(rf"{FUNCTION} (\w+): (.*)")
 # Classes of conditions that a record brings about, by the beginning of their name or state.
 _DATA_STATES = ("22", "21", "42KD", "42K")
 
@@ -22,6 +25,11 @@ def view_failure(error: PySparkException, views: dict[str, str], owners: dict[in
     `views` has each view's SQL, `owners` the view to which an operator belongs.
     """
     if isinstance(error, PythonException):
+        if raised := _FUNCTION.search(str(error)):
+            callers = [name for name, sql in views.items() if re.search(rf"\b{raised[1]}\b", sql, re.IGNORECASE)]
+            return ViewFailed(
+                callers[0] if len(callers) == 1 else None, f"Function {raised[1]!r} raised {_sentence(raised[2])}"
+            )
         found = _OPERATOR.search(str(error))
         return None if found is None else ViewFailed(owners.get(int(found[1])), found[2], hint=found[3] or "")
     state = error.getSqlState() or ""

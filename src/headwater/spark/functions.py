@@ -13,6 +13,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
 from headwater.engine.functions import Function
+from headwater.errors import UsageError
+from headwater.spark.failures import FUNCTION
+
+
+class FunctionFailed(UsageError):
+    """What a function raised, told so that the driver finds its name in the text that Spark hands it."""
+
+    def __init__(self, name: str, error: Exception) -> None:
+        super().__init__(f"{FUNCTION} {name}: {type(error).__name__}: {' '.join(str(error).split())}")
 
 
 def register(session: SparkSession, function: Function) -> None:
@@ -22,21 +31,27 @@ def register(session: SparkSession, function: Function) -> None:
     with warnings.catch_warnings():
         # It advises type hints, which a function of any number of arguments can not have.
         warnings.simplefilter("ignore", UserWarning)
-        made = call(guarded(function.function, count), function.returns, ArrowUDFType.SCALAR)
+        made = call(guarded(function, count), function.returns, ArrowUDFType.SCALAR)
     session.udf.register(function.name, made)
 
 
-def guarded(function: Callable[..., pa.Array], count: int) -> Callable[..., pa.Array]:
+def guarded(function: Function, count: int) -> Callable[..., pa.Array]:
     """The function, which may be given one array more: which rows are meant for it. The others become null.
 
     Between two stages rows of all views go together through a function of one of them.
     """
 
+    def called(*arguments: pa.Array) -> pa.Array:
+        try:
+            return function.function(*arguments)
+        except Exception as error:
+            raise FunctionFailed(function.name, error) from error
+
     def call(*arguments: pa.Array) -> pa.Array:
         if len(arguments) == count:
-            return function(*arguments)
+            return called(*arguments)
         mine = arguments[-1]
-        result = function(*(argument.filter(mine) for argument in arguments[:-1]))
+        result = called(*(argument.filter(mine) for argument in arguments[:-1]))
         places = pc.subtract(pc.cumulative_sum(mine.cast(pa.int64())), 1)
         return result.take(pc.if_else(mine, places, None))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
@@ -16,7 +17,7 @@ from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.functions import Function
 from headwater.engine.reading import encode_schema
-from headwater.errors import InternalError, InvalidQuery, UnsupportedQuery
+from headwater.errors import InternalError, InvalidQuery, SparkStopped, UnsupportedQuery
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
 from headwater.spark.catalyst import Catalyst, Expression, Node, analyzed, data_type, identity, items, kind
@@ -114,8 +115,7 @@ class Program:
             frames = self._frames[batch.tasks] = Template(self.catalyst, self.flow).build(batch.tasks)
         notes: list[StageNote] = []
         for frame in frames:
-            self.session.sparkContext.setLocalProperty(BATCH, json.dumps(batch.to_json()))
-            found = [StageNote.from_json(json.loads(text)) for text in self._collected(frame)]
+            found = [StageNote.from_json(json.loads(text)) for text in self._collected(frame, batch)]
             batch = replace(batch, files=[note.file for note in found if note.file])
             notes += found
         places = [(note.level, note.task) for note in notes]
@@ -123,12 +123,17 @@ class Program:
             raise InternalError("A stage of this batch ran more than once.")
         return notes
 
-    def _collected(self, frame: DataFrame) -> list[str]:
+    def _collected(self, frame: DataFrame, batch: Batch) -> list[str]:
         try:
+            self.session.sparkContext.setLocalProperty(BATCH, json.dumps(batch.to_json()))
             return [row[0] for row in frame.select("*").collect()]
         except PySparkException as error:
             failure = view_failure(error, {name: view.sql for name, view in self.views.items()}, self._owners())
             raise failure or unexpected(error) from error
+        except Py4JJavaError:
+            raise
+        except (ConnectionError, Py4JError) as error:
+            raise SparkStopped(str(error)) from error
 
     def _owners(self) -> dict[int, str]:
         """The first view that an operator was planned for."""
@@ -156,6 +161,8 @@ class Program:
             raise in_view(name, error) from error
         except PySparkException as error:
             raise query_failure(name, sql, error) from error
+        except Py4JJavaError as error:
+            raise self._spark_fails(name, sql, error) from error
         types = [data_type(attribute) for attribute in relation.output]
         schema = pa.schema([(column, arrow_type(given)) for column, given in zip(names, types, strict=True)])
         self._planner.publish(name, relation, schema)
@@ -163,6 +170,15 @@ class Program:
         self.views[name] = PlannedView(name, sql, schema, plan, made)
         self._relations[name] = relation
         self._register(name, StructType([StructField(c, t) for c, t in zip(names, types, strict=True)]))
+
+    def _spark_fails(self, name: str, sql: str, error: Exception) -> Exception:
+        """What to say when Spark's planning breaks down: if it does so without headwater, the SQL has to change."""
+        try:
+            self.catalyst.optimize(self.catalyst.analyze(sql))
+        except Py4JJavaError as own:
+            reason = str(own.java_exception).split("\n")[0]
+            return InvalidQuery(name, f"Spark itself fails on this SQL ({reason}): write it another way.")
+        return error
 
     def _leaf(self, node: Node) -> Relation | None:
         if kind(node) != "LogicalRDD":

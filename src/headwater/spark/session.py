@@ -26,6 +26,8 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.sql.legacy.allowHashOnMapType": "true",
+    # It fails on a correlated subquery in the projection of a union.
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion",
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     "spark.sql.optimizer.windowGroupLimitThreshold": "-1",
     "spark.sql.session.timeZone": "UTC",

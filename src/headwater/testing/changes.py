@@ -52,9 +52,14 @@ class Changes:
         chosen = self._dice.sample(self._topics, min(len(self._topics), self._dice.choice((1, 1, 1, 2, 3))))
         return tuple(change for topic in chosen for change in self._of(topic))
 
+    def filling(self) -> Commit:
+        """Rows for all topics, so that most views have some."""
+        rows = {topic: [self._new(topic) for _ in range(self._dice.randint(4, 14))] for topic in self._topics}
+        return tuple(self._append(topic, found) for topic, found in rows.items())
+
     def _of(self, topic: TopicPlan) -> list[Change]:
         if not topic.key:
-            return [Change(topic.name, tuple(self._new(topic) for _ in range(self._dice.randint(1, 4))))]
+            return [self._append(topic, [self._new(topic) for _ in range(self._dice.randint(1, 4))])]
         chance = self._dice.random()
         held = list(self._rows[topic.name].values())
         if held and chance < 0.22:
@@ -65,7 +70,7 @@ class Changes:
             return [self._delete(topic, held)]
         if chance < 0.44:
             return [self._delete(topic, [self._new(topic)])]
-        return [self._upsert(topic, [self._new(topic) for _ in range(self._dice.randint(1, 4))])]
+        return [self._append(topic, [self._new(topic) for _ in range(self._dice.randint(1, 4))])]
 
     def _new(self, topic: TopicPlan) -> Row:
         sent = self._sent[topic.name]
@@ -79,9 +84,9 @@ class Changes:
         sent.append(row)
         return row
 
-    def _upsert(self, topic: TopicPlan, rows: Sequence[Row]) -> Change:
-        for row in rows:
-            self._rows[topic.name][_key(topic, row)] = row
+    def _append(self, topic: TopicPlan, rows: Sequence[Row]) -> Change:
+        if topic.key:
+            self._rows[topic.name] |= {_key(topic, row): row for row in rows}
         return Change(topic.name, tuple(rows))
 
     def _delete(self, topic: TopicPlan, rows: Sequence[Row]) -> Change:
@@ -93,7 +98,7 @@ class Changes:
     def _move(self, topic: TopicPlan, row: Row) -> list[Change]:
         """The same row under another key, in one commit."""
         other = {**row, **{name: self._dice.choice(topic.domain(name)) for name in topic.key}}
-        return [self._delete(topic, [row]), self._upsert(topic, [other])]
+        return [self._delete(topic, [row]), self._append(topic, [other])]
 
 
 def _key(topic: TopicPlan, row: Row) -> tuple[object, ...]:

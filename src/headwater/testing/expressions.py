@@ -75,7 +75,7 @@ class Expressions:
         """A condition."""
         chance = self._dice.random()
         if depth > 0 and chance < 0.3:
-            word = self._dice.choice(("AND", "OR", "OR"))
+            word = self._dice.choice(("AND", "OR", "OR", "OR"))
             return f"({self.condition(depth - 1)} {word} {self.condition(depth - 1)})"
         if depth > 0 and chance < 0.37:
             return f"(NOT {self.condition(depth - 1)})"

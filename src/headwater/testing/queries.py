@@ -109,7 +109,7 @@ class Queries:
             found = self._lateral(found)
         condition = Expressions(self._dice, found.scope)
         where = list(found.where)
-        if self._dice.random() < 0.3:
+        if self._dice.random() < 0.2:
             where.append(condition.condition())
         reads = found.reads
         if self._dice.random() < 0.15:
@@ -156,7 +156,7 @@ class Queries:
             kind = self._dice.choice(("bigint", "string", "int"))
             sides = [Expressions(self._dice, side.scope).value(kind, 1) for side in (left, right)]
             parts.append(f"{sides[0]} = {sides[1]}")
-        if self._dice.random() < 0.25:
+        if self._dice.random() < 0.15:
             parts.append(both.condition(1))
         return " AND ".join(parts), True
 

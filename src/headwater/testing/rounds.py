@@ -18,7 +18,7 @@ from headwater.app import App
 from headwater.engine.comparison import Difference, differences
 from headwater.engine.pipeline import Progress
 from headwater.errors import InternalError, InvalidQuery, UnsupportedQuery, ViewFailed
-from headwater.log.embedded import open_log
+from headwater.log.embedded import EmbeddedLog, open_log
 from headwater.spark.program import Program
 from headwater.spark.session import start_session
 from headwater.spark.verification import Batches
@@ -96,14 +96,17 @@ def random_round(seed: int, folder: Path, figures: Figures, *, views: int = 8, s
     dice = seeded(seed)
     topics = tuple(random_topics(dice))
     legs = _legs(dice, topics, steps)
-    chosen = _views(dice, topics, views, folder, figures)
+    first = next((step for leg in legs for step in leg.steps if step), ())
+    chosen = _views(dice, topics, views, folder, first, figures)
     sql = {name: relation.sql for name, relation in chosen.items()}
     return RoundPlan(seed, topics, sql, {name: relation.reads for name, relation in chosen.items()}, legs)
 
 
 def _legs(dice: Random, topics: Sequence[TopicPlan], steps: int) -> tuple[Leg, ...]:
     changes = Changes(dice, topics)
+    filling = (changes.filling(),) if dice.random() < 0.8 else ()
     made = [tuple(changes.commit() for _ in range(dice.randint(0, 4))) for _ in range(steps)]
+    made[0] = filling + made[0]
     middle = dice.randint(1, steps - 1) if dice.random() < 0.5 and steps > 1 else steps
     parts = [made[:middle], made[middle:]]
     return tuple(Leg(tuple(part), _options(dice)) for part in parts if part)
@@ -119,14 +122,19 @@ def _options(dice: Random) -> dict[str, int]:
 
 
 def _views(
-    dice: Random, topics: Sequence[TopicPlan], count: int, folder: Path, figures: Figures
+    dice: Random, topics: Sequence[TopicPlan], count: int, folder: Path, first: Sequence[Commit], figures: Figures
 ) -> dict[str, Relation]:
-    """Queries that Spark and headwater accept; what is refused is counted, and replaced by another one."""
+    """Queries that Spark and headwater accept; what is refused is counted, and replaced by another one.
+
+    Most of those that have no rows after the first commits are replaced, too.
+    """
     queries = Queries(dice, [topic_relation(topic) for topic in topics])
     accepted: dict[str, Relation] = {}
     session = start_session(MASTER)
     with open_log(folder) as log:
         create_topics(log.create, topics)
+        for commit in first:
+            append(log, commit)
         known = log.topics()
         for number in range(_TRIES):
             if len(accepted) == count:
@@ -134,7 +142,8 @@ def _views(
             made = queries.query(number % 4)
             name = f"v{len(accepted)}"
             try:
-                Program(session, known, {**_read(accepted, made), name: made.sql})
+                program = Program(session, known, {**_read(accepted, made), name: made.sql})
+                empty = _is_empty(program, log, name)
             except InvalidQuery as error:
                 figures.invalid += 1
                 figures.examples.setdefault(f"invalid: {error.reason[:60]}", made.sql)
@@ -144,9 +153,18 @@ def _views(
             except Exception:  # noqa: BLE001 (whatever planning fails with is a finding)
                 figures.findings.append(Finding(name, made.sql, 0, error=traceback.format_exc(limit=-4)))
             else:
+                if empty and dice.random() < 0.9:
+                    continue
                 accepted[name] = made
                 queries.relations.append(Relation(name, made.columns, made.rows, made.reads))
     return accepted
+
+
+def _is_empty(program: Program, log: EmbeddedLog, name: str) -> bool:
+    try:
+        return all(content.num_rows == 0 for _, content in Batches(program, log).contents([name], log.position()))
+    except ViewFailed:
+        return False
 
 
 def _read(accepted: Mapping[str, Relation], made: Relation) -> dict[str, str]:

@@ -77,8 +77,8 @@ def test_wrong_sql_is_shown_with_a_caret(headwater: Run, published: Path) -> Non
 @pytest.mark.parametrize(
     ("sql", "sentence"),
     [
-        ("SELECT * FROM nothing", "Table with name nothing does not exist!"),
-        ("CREATE TABLE t (a int)", "CREATE is no statement that only reads."),
+        ("SELECT * FROM nothing", "There is no view 'nothing'."),
+        ("CREATE TABLE t (a int)", "CREATE does not only read: a query begins with SELECT."),
         ("SELECT 1; SELECT 2", "It has 2 statements, where one is expected."),
         ("SELECT * FROM read_csv('/etc/hostname')", "disabled by configuration"),
         ("SELECT nope FROM revenue", 'Referenced column "nope" not found'),
