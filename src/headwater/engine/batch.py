@@ -13,12 +13,33 @@ _HALF, _WHOLE = 1 << 31, 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """Records of one partition: those with first <= offset < end."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+    def share(self, task: int, tasks: int) -> Piece:
+        """The part of it that a task reads."""
+        size = self.end - self.first
+        return Piece(
+            self.topic, self.partition, self.first + size * task // tasks, self.first + size * (task + 1) // tasks
+        )
+
+    def to_json(self) -> list[str | int]:
+        return [self.topic, self.partition, self.first, self.end]
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """The range of the log that a batch covers, and the state that it begins with.
 
     `first`: the batch in which every operator begins, before the first record. `tasks`: by how many tasks the hashes
-    are shared. `files`: where the job before, if there was one, has left its rows. `excluded`:
-    records that are passed over, as topic, partition, first and last offset.
+    are shared. `pieces`: where its records are, and perhaps some that come after its end. `files`: where the job
+    before, if there was one, has left its rows. `excluded`: records that are passed over, as topic, partition, first
+    and last offset.
     """
 
     number: int
@@ -29,6 +50,7 @@ class Batch:
     tasks: int
     directory: str
     runs: Mapping[str, Sequence[Run]]
+    pieces: Sequence[Piece] = ()
     excluded: Sequence[tuple[str, int, int, int]] = ()
     files: Sequence[str] = ()
 
@@ -42,13 +64,14 @@ class Batch:
         return {
             "number": self.number, "log": self.log, "start": self.start, "end": self.end, "first": self.first,
             "tasks": self.tasks, "directory": self.directory, "runs": runs, "files": list(self.files),
+            "pieces": [piece.to_json() for piece in self.pieces],
             "excluded": [list(place) for place in self.excluded],
         }  # fmt: skip
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Batch:
         runs = {name: tuple(Run.from_json([name, *run]) for run in found) for name, found in value["runs"].items()}
-        return cls(**{**value, "runs": runs})
+        return cls(**{**value, "runs": runs, "pieces": [Piece(*piece) for piece in value["pieces"]]})
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Cutting the log into batches: where a batch ends, so that it has about so many records."""
+"""Cutting the log into batches: where a batch ends, so that it has about so many records, and where they are."""
 
 from __future__ import annotations
 
@@ -10,42 +10,84 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.engine.batch import Piece
 from headwater.log.embedded import EmbeddedLog
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
 
-COMMIT, AT = "_commit", "_at"
+COMMIT, AT, OFFSET = "_commit", "_at", "_offset"
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The end of a batch, how many records it has, and when the last of them was committed."""
+    """The end of a batch, its records, how many they are, and when the last of them was committed."""
 
     end: Position
-    records: int
-    committed_at: datetime | None
+    records: int = 0
+    committed_at: datetime | None = None
+    pieces: Sequence[Piece] = ()
 
 
-def cut(log: EmbeddedLog, topics: Sequence[str], start: Position, end: Position, rows_max: int) -> Cut:
-    """A batch that ends with the commit which brings it to `rows_max` records, or at `end`."""
-    found = [table for topic in topics for table in _next(log, topic, start, end, rows_max)]
-    if not found:
-        return Cut(end, 0, None)
-    records = pa.concat_tables(found)
-    commits = records[COMMIT].to_numpy()
-    if len(commits) >= rows_max:
-        last = int(np.partition(commits, rows_max - 1)[rows_max - 1])
-        records = records.filter(pa.array(commits <= last))
-        end = Position(CommitNumber(last))
-    return Cut(end, records.num_rows, pc.max(records[AT]).as_py())
+class Cutter:
+    """Cuts the records of some topics into batches. It remembers where the last one ended in each partition."""
+
+    def __init__(self, log: EmbeddedLog, topics: Sequence[str]) -> None:
+        self._log, self._topics = log, topics
+        self._reached: tuple[Position, dict[tuple[str, int], int]] | None = None
+
+    def cut(self, start: Position, end: Position, rows_max: int) -> Cut:
+        """A batch that ends with the commit which brings it to `rows_max` records, or at `end`.
+
+        It ends no earlier than compaction has been: before that, records are missing that were newer ones' forerunners.
+        """
+        compacted = self._log.compacted(self._topics)
+        end = max(end, compacted)
+        begin = self._begin(start)
+        found: dict[tuple[str, int], pa.Table] = {}
+        for place in self._places():
+            records = self._next(place, begin.get(place, start), end, rows_max, compacted)
+            if records is not None:
+                found[place] = records
+        commits = np.concatenate([records[COMMIT].to_numpy() for records in found.values()] or [np.zeros(0)])
+        if len(commits) >= rows_max:
+            last = int(np.partition(commits, rows_max - 1)[rows_max - 1])
+            end = max(Position(CommitNumber(last)), compacted)
+            cut = {place: up_to(records, end) for place, records in found.items()}
+            found = {place: records for place, records in cut.items() if records.num_rows}
+        pieces = [_piece(place, records) for place, records in found.items()]
+        self._reached = (end, {**begin, **{(piece.topic, piece.partition): piece.end for piece in pieces}})
+        rows = sum(records.num_rows for records in found.values())
+        times = [pc.max(records[AT]).as_py() for records in found.values()]
+        return Cut(end, rows, max(times, default=None), pieces)
+
+    def _places(self) -> list[tuple[str, int]]:
+        return [(name, number) for name in self._topics for number in range(self._log.topic(name).partitions)]
+
+    def _begin(self, start: Position) -> dict[tuple[str, int], int]:
+        """Where records after a position begin, as far as that is known."""
+        return self._reached[1] if self._reached is not None and self._reached[0] == start else {}
+
+    def _next(
+        self, place: tuple[str, int], start: Position | int, end: Position, rows_max: int, compacted: Position
+    ) -> pa.Table | None:
+        """Commits, times and offsets of a partition's next records: about as many as fit, or all up to the end."""
+        topic, partition = place
+        found: list[pa.Table] = []
+        rows = 0
+        columns = [COMMIT, AT, OFFSET]
+        for batch in self._log.batches(topic, start=start, end=end, columns=columns, partition=partition):
+            found.append(batch.records)
+            rows += batch.records.num_rows
+            if rows >= rows_max and batch.records[COMMIT][-1].as_py() > compacted.commit:
+                break
+        return pa.concat_tables(found) if found else None
 
 
-def _next(log: EmbeddedLog, topic: str, start: Position, end: Position, rows_max: int) -> list[pa.Table]:
-    """The commits of a topic's next records: of each partition so many, or all up to the end."""
-    found: list[pa.Table] = []
-    rows: dict[int, int] = {}
-    for batch in log.batches(topic, start=start, end=end, columns=[COMMIT, AT]):
-        if rows.get(batch.partition, 0) < rows_max:
-            rows[batch.partition] = rows.get(batch.partition, 0) + batch.records.num_rows
-            found.append(batch.records.select([COMMIT, AT]))
-    return found
+def up_to(records: pa.Table, end: Position) -> pa.Table:
+    """The records of a partition up to a commit; they are in its order."""
+    return records.slice(0, int(np.searchsorted(records[COMMIT].to_numpy(), end.commit, side="right")))
+
+
+def _piece(place: tuple[str, int], records: pa.Table) -> Piece:
+    offsets = records[OFFSET].to_numpy()
+    return Piece(*place, int(offsets[0]), int(offsets[-1]) + 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headwater.engine.batch import Batch, StageNote
-from headwater.engine.cutting import Cut, cut
+from headwater.engine.cutting import Cut, Cutter
 from headwater.engine.isolation import Suspect, isolate
 from headwater.engine.manifest import Size
 from headwater.engine.runs import Run
@@ -89,6 +89,7 @@ class Pipeline:
         self._epoch = self.store.take_over()
         self.generation = self.store.open_generation(program.fingerprint, program.definition)
         self._excluded = self.store.excluded(self.generation.id)
+        self._cutter = Cutter(log, program.topics)
 
     @property
     def position(self) -> Position:
@@ -102,7 +103,7 @@ class Pipeline:
         """Batches up to a position, or to where the log is now. Raises `RecordFailed` and `Fenced`."""
         end = self._log.position() if end is None else end
         if self.generation.batch == 0:
-            yield self._advance(Cut(START, 0, None), end)
+            yield self._advance(Cut(START), end)
         while self.position < end:
             yield self.step(end)
 
@@ -115,7 +116,8 @@ class Pipeline:
 
     def step(self, end: Position) -> Progress:
         """One batch, at most up to a position."""
-        return self._advance(cut(self._log, self._program.topics, self.position, end, self._batch_rows_max), end)
+        to = self._cutter.cut(self.position, end, self._batch_rows_max)
+        return self._advance(to, max(to.end, end))
 
     def _advance(self, to: Cut, end: Position) -> Progress:
         began = time.monotonic()
@@ -124,6 +126,9 @@ class Pipeline:
             notes = self._program.run(batch)
         except ViewFailed as failure:
             return self._go_round(batch, failure, end)
+        if to.records and self._log.compacted(self._program.topics) > to.end:
+            # Compaction overtook the reading and may have taken records away: the batch has to reach further.
+            return self.step(end)
         return self._commit(batch, notes, to, began, end)
 
     def _batch(self, to: Cut) -> Batch:
@@ -137,6 +142,7 @@ class Pipeline:
             tasks=1 if first or to.records <= self.one_task_rows_max else self._program.tasks,
             directory=str(self.store.runs_directory),
             runs=self.store.runs(self.generation.id),
+            pieces=to.pieces,
             excluded=[(row.topic, row.partition, row.offset, row.offset) for row in self._excluded],
         )
 
@@ -207,7 +213,7 @@ class Pipeline:
 
     def _covered(self, batch: Batch) -> Cut:
         start, end = Position.parse(batch.start), Position.parse(batch.end)
-        return cut(self._log, self._program.topics, start, end, self._batch_rows_max)
+        return Cutter(self._log, self._program.topics).cut(start, end, self._batch_rows_max)
 
     def _set_aside(self, batch: Batch, found: Suspect, began: float, end: Position) -> Progress:
         """Publishes the commit without the record that fails; if others of it fail, too, they are set aside as well."""

@@ -23,7 +23,14 @@ from headwater.log.clock import Clock
 from headwater.log.commit import Commit, Committed, Conflict, Request
 from headwater.log.consumer import LEASE, Consumer
 from headwater.log.dispatch import Dispatcher
-from headwater.log.follow import Follower, check_not_compacted, check_reached, microseconds, wait_past
+from headwater.log.follow import (
+    Follower,
+    check_not_compacted,
+    check_reached,
+    compacted_commit,
+    microseconds,
+    wait_past,
+)
 from headwater.log.groups import Membership
 from headwater.log.intake import Intake
 from headwater.log.keys import newest_rows
@@ -184,6 +191,11 @@ class EmbeddedLog(Log):
         with self._catalog.read() as tx:
             return {partition: partition_range(tx, found, partition) for partition in range(found.partitions)}
 
+    def compacted(self, topics: Sequence[str]) -> Position:
+        self._check_open()
+        known = [self.topic(name) for name in topics]
+        return Position(CommitNumber(max((compacted_commit(self._catalog, topic) for topic in known), default=0)))
+
     def wait(self, after: Position, timeout: timedelta) -> Position:
         self._check_open()
         wait_past(self._catalog, self._wake, self._wake.ticket(), after.commit, seconds_of("timeout", timeout))
@@ -209,8 +221,10 @@ class EmbeddedLog(Log):
         follow: bool = False,
         patience: timedelta | None = None,
         columns: Sequence[str] | None = None,
+        partition: int | None = None,
     ) -> Iterator[Batch]:
-        return self._follower(topics, start, end, columns).batches(follow=follow, patience=patience)
+        follower = self._follower(topics, start, end, columns, partition)
+        return follower.batches(follow=follow, patience=patience)
 
     def scan(
         self,
@@ -389,11 +403,16 @@ class EmbeddedLog(Log):
         return row[0], row[1]
 
     def _follower(
-        self, topics: str | Sequence[str], start: Start, end: End | None, columns: Sequence[str] | None
+        self,
+        topics: str | Sequence[str],
+        start: Start,
+        end: End | None,
+        columns: Sequence[str] | None,
+        partition: int | None = None,
     ) -> Follower:
         self._check_open()
         parts = (self.directory, self._catalog, self._registry, self._wake, self._clock)
-        return Follower(*parts, topics, start=start, end=end, columns=columns)
+        return Follower(*parts, topics, start=start, end=end, columns=columns, partition=partition)
 
     def _received_at(self, topic: Topic, partition: int, offset: int) -> int:
         with self._reader(topic, partition, ["_at"]) as reader:

@@ -43,14 +43,16 @@ class Follower:
         start: Start = "earliest",
         end: End | None = None,
         columns: Sequence[str] | None = None,
+        partition: int | None = None,
     ) -> None:
         self._directory, self._catalog, self._registry, self._wake = directory, catalog, registry, wake
-        self._clock, self._end, self._columns = clock, end, columns
+        self._clock, self._end, self._columns, self._partition = clock, end, columns, partition
         names = [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
         self._topics = [registry.topic(name) for name in names]
         self._until_commit = int(end.commit) if isinstance(end, Position) else None
         for topic in self._topics:
             _check_columns(topic, columns)
+            _check_partition(topic, partition)
             _check_places(topic, start, end)
             if self._until_commit is not None:
                 check_not_compacted(catalog, topic, self._until_commit)
@@ -81,6 +83,8 @@ class Follower:
 
     def _take_in(self, topic: Topic, partitions: range, start: Start) -> None:
         for partition in partitions:
+            if self._partition not in (None, partition):
+                continue
             reader = PartitionReader(self._directory, self._catalog, self._registry, topic, partition, self._columns)
             self._readers.append(reader)
             self._next.append(_start(self._catalog, reader, start))
@@ -204,10 +208,16 @@ def microseconds(at: datetime) -> int:
 
 def check_not_compacted(catalog: Catalog, topic: Topic, commit: int) -> None:
     """Raises `PositionGone` if a read at that commit would miss what compaction removed since."""
+    compacted = compacted_commit(catalog, topic)
+    if compacted > commit:
+        raise PositionGone(topic.name, commit, compacted, "compaction")
+
+
+def compacted_commit(catalog: Catalog, topic: Topic) -> int:
+    """The last commit whose records compaction has looked at; 0 if it was never here."""
     with catalog.read() as tx:
         row = tx.execute("SELECT max(compacted_commit) FROM partitions WHERE topic_id = ?", (topic.id,)).fetchone()
-    if row[0] > commit:
-        raise PositionGone(topic.name, commit, row[0], "compaction")
+    return int(row[0] or 0)
 
 
 def _check_not_deleted(catalog: Catalog, reader: PartitionReader, commit: int) -> None:
@@ -256,6 +266,11 @@ def _check_places(topic: Topic, start: Start, end: End | None) -> None:
     for place in (start, end):
         if isinstance(place, Mapping) and not place.keys() <= set(range(topic.partitions)):
             raise UsageError(f"Topic {topic.name!r} has partitions 0 to {topic.partitions - 1}, not {sorted(place)}.")
+
+
+def _check_partition(topic: Topic, partition: int | None) -> None:
+    if partition is not None and not 0 <= partition < topic.partitions:
+        raise UsageError(f"Topic {topic.name!r} has partitions 0 to {topic.partitions - 1}, not {partition}.")
 
 
 def check_reached(place: object, position: int) -> None:

@@ -132,6 +132,10 @@ class Log(ABC):
         """For each partition the first offset that is kept, and the end: one past the last."""
 
     @abstractmethod
+    def compacted(self, topics: Sequence[str]) -> Position:
+        """How far compaction has been in these topics: a read that ends before may miss records that it removed."""
+
+    @abstractmethod
     def wait(self, after: Position, timeout: timedelta) -> Position:
         """Returns as soon as the log is past a position, or when the time is over; where the log is then."""
 
@@ -160,8 +164,12 @@ class Log(ABC):
         follow: bool = False,
         patience: timedelta | None = None,
         columns: Sequence[str] | None = None,
+        partition: int | None = None,
     ) -> Iterator[Batch]:
-        """As `read`, in Arrow: ordered inside a partition, not between partitions, and much faster."""
+        """As `read`, in Arrow: ordered inside a partition, not between partitions, and much faster.
+
+        With `partition` only that one of each topic is read.
+        """
 
     @abstractmethod
     def scan(

@@ -131,6 +131,8 @@ class Edge:
     key: Sequence[Expression]
     measures: Sequence[Expression] = ()
     """Whole numbers that come, times the weight, after the columns."""
+    shown: tuple[int, ...] | None = None
+    """The producer's columns that these are, if it hands them on in its own stage."""
 
 
 @dataclass(slots=True)
@@ -153,6 +155,11 @@ class Flow:
     @property
     def levels(self) -> int:
         return max((operator.level for operator in self.operators.values()), default=0)
+
+    @property
+    def projected(self) -> list[Edge]:
+        """The edges on which Spark computes."""
+        return [edge for edge in self.edges if edge.shown is None]
 
     def connect(
         self,

@@ -25,6 +25,7 @@ from headwater.spark.determinism import determined
 from headwater.spark.failures import in_view, query_failure, unexpected, view_failure
 from headwater.spark.flow import Flow, Project, Relation
 from headwater.spark.functions import register
+from headwater.spark.fusing import fuse
 from headwater.spark.naming import in_order
 from headwater.spark.operators import arrow_type
 from headwater.spark.planner import Planner
@@ -34,7 +35,7 @@ from headwater.spark.stage import BATCH
 from headwater.spark.template import Template
 from headwater.spark.wording import label
 
-VERSION = 1
+VERSION = 2
 """Of how views are planned and kept. What was built by another version is built anew."""
 
 
@@ -74,6 +75,7 @@ class Program:
         for name in in_order(self.catalyst, views, self._topics):
             self._plan(name, views[name])
         prune(self.flow)
+        fuse(self.flow)
         self._frames: dict[int, list[DataFrame]] = {}
 
     @property

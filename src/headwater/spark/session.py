@@ -18,6 +18,12 @@ from headwater.errors import ExternalError
 from headwater.spark.noise import Told
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
+_EXCLUDED_RULES = (
+    # It fails on a correlated subquery in the projection of a union.
+    "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion",
+    # It makes subqueries of aggregates that can be kept up to date as they are.
+    "org.apache.spark.sql.execution.planmerging.MergeSubplans",
+)
 _SETTINGS = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     "spark.locality.wait": "0",
@@ -26,8 +32,7 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.sql.legacy.allowHashOnMapType": "true",
-    # It fails on a correlated subquery in the projection of a union.
-    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion",
+    "spark.sql.optimizer.excludedRules": ",".join(_EXCLUDED_RULES),
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     "spark.sql.optimizer.windowGroupLimitThreshold": "-1",
     "spark.sql.session.timeZone": "UTC",

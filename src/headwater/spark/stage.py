@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from headwater.engine.batch import Batch, StageNote
+from headwater.engine.cutting import COMMIT, OFFSET, up_to
 from headwater.engine.merging import merge
 from headwater.engine.runs import RunWriter, lookup
 from headwater.errors import Overflow, TooManyRows, UsageError
@@ -26,7 +27,7 @@ from headwater.model.position import Position
 from headwater.spark.failures import OPERATOR
 from headwater.spark.slots import HASH, NOTE, NOTES, PASSING, ROUTE, WEIGHT
 from headwater.views.kernel import Kernel, Part
-from headwater.views.zset import consolidate
+from headwater.views.zset import consolidate, empty
 
 BATCH = "headwater.batch"
 """The local property of a job that says what its batch is."""
@@ -71,6 +72,11 @@ class StageOperator:
     is_view: bool
     empty: pa.Table | None
     empty_slots: tuple[str, ...]
+    is_read: bool
+    """Whether its rows go on to another stage."""
+    producer: int | None
+    """The operator of the same stage whose rows it takes as they are; `shown`: which of their columns."""
+    shown: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +142,9 @@ class LevelStage:
 
     def _results(self, given: pa.Table, batch: Batch, writer: RunWriter, note: StageNote) -> Iterator[pa.RecordBatch]:
         by_route = _by_route(given)
+        told: dict[int, pa.Table] = {}
         for operator in self.operators:
-            yield from self._run(operator, by_route, batch, writer, note)
+            yield from self._run(operator, by_route, told, batch, writer, note)
         for route, rows in by_route.items():
             relabelled = rows if route == NOTES else _routed(rows, route + PASSING)
             yield from relabelled.to_batches(ROWS_PER_BATCH)
@@ -146,11 +153,12 @@ class LevelStage:
         self,
         operator: StageOperator,
         by_route: dict[int, pa.Table],
+        told: dict[int, pa.Table],
         batch: Batch,
         writer: RunWriter,
         note: StageNote,
     ) -> Iterator[pa.RecordBatch]:
-        changes = {port.name: self._changes(operator, port, by_route) for port in operator.ports}
+        changes = {port.name: self._changes(operator, port, by_route, told) for port in operator.ports}
         rows_in = sum(rows.num_rows for rows in changes.values())
         first = batch.first
         if not rows_in and not first:
@@ -163,7 +171,9 @@ class LevelStage:
         for part, rows in step.state.items():
             _keep(operator, part, rows, batch, writer, note)
         note.operators[operator.number] = (rows_in, step.out.num_rows)
-        yield from _rows(step.out, operator.route, operator.slots, self.schema)
+        told[operator.number] = step.out
+        if operator.is_read or operator.route != operator.number:
+            yield from _rows(step.out.drop_columns([HASH]), operator.route, operator.slots, self.schema)
         if operator.empty is not None:
             yield from self._empty(operator, old["rows"], step.state["rows"], first=first)
 
@@ -178,8 +188,16 @@ class LevelStage:
             rows = operator.empty.append_column(WEIGHT, pa.array([weight], pa.int64()))
             yield from _rows(rows, operator.number, operator.empty_slots, self.schema)
 
-    def _changes(self, operator: StageOperator, port: StagePort, by_route: dict[int, pa.Table]) -> pa.Table:
+    def _changes(
+        self, operator: StageOperator, port: StagePort, by_route: dict[int, pa.Table], told: dict[int, pa.Table]
+    ) -> pa.Table:
         names = operator.kernel.ports[port.name].names
+        if operator.producer is not None:
+            rows = told.get(operator.producer)
+            if rows is None:
+                return empty(operator.kernel.ports[port.name], hashed=True)
+            chosen = rows.select([0, *(place + 1 for place in operator.shown), rows.num_columns - 1])
+            return chosen.rename_columns([HASH, *names, WEIGHT])
         found = [by_route.pop(edge) for edge in port.edges if edge in by_route]
         rows = pa.concat_tables(found) if found else self.schema.empty_table()
         rows = rows.select([HASH, *port.slots, WEIGHT])
@@ -275,13 +293,13 @@ def _into_file(rows: Iterator[pa.RecordBatch], batch: Batch, schema: pa.Schema) 
 
 def _read(source: StageSource, batch: Batch, task: int) -> Iterator[pa.Table]:
     assert source.topic is not None
-    start, end = Position.parse(batch.start), Position.parse(batch.end)
-    log = _log(batch.log)
-    for found in log.batches(
-        source.topic, start=start, end=end, columns=[*source.columns, *({"_offset"} - set(source.columns))]
-    ):
-        if found.partition % batch.tasks == task:
-            records = _without(found.records, source.topic, found.partition, batch)
+    log, end = _log(batch.log), Position.parse(batch.end)
+    columns = list(dict.fromkeys([*source.columns, OFFSET, COMMIT]))
+    for piece in (piece.share(task, batch.tasks) for piece in batch.pieces if piece.topic == source.topic):
+        for found in log.batches(
+            piece.topic, start=piece.first, end=piece.end, columns=columns, partition=piece.partition
+        ):
+            records = _without(up_to(found.records, end), piece.topic, piece.partition, batch)
             yield records.select(list(source.columns))
 
 
@@ -289,7 +307,7 @@ def _without(records: pa.Table, topic: str, partition: int, batch: Batch) -> pa.
     """The records that are not excluded."""
     for excluded_topic, excluded_partition, first, last in batch.excluded:
         if excluded_topic == topic and excluded_partition == partition:
-            offsets = records["_offset"].to_numpy()
+            offsets = records[OFFSET].to_numpy()
             records = records.filter(pa.array((offsets < first) | (offsets > last)))
     return records
 

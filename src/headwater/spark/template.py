@@ -38,7 +38,7 @@ class Template:
             if native:
                 self._produced[operator.number] = self._slots.place(native.types)
         self._ports: dict[int, tuple[str, ...]] = {}
-        for edge in flow.edges:
+        for edge in flow.projected:
             columns = self._slots.place([data_type(column) for column in edge.columns])
             self._ports[edge.number] = columns + self._slots.place_measures(len(edge.measures))
 
@@ -78,11 +78,12 @@ class Template:
     def _operator(self, operator: Operator) -> StageOperator:
         native = operator.native
         route = native.rows if native else operator.number
-        edges = [edge for edge in self._flow.edges if edge.operator == operator.number]
+        shown = [edge for edge in self._flow.edges if edge.operator == operator.number and edge.shown is not None]
+        edges = [edge for edge in self._flow.projected if edge.operator == operator.number]
         ports = []
         for name in operator.kernel.ports:
             numbers = frozenset(edge.number for edge in edges if edge.port == name)
-            ports.append(StagePort(name, numbers, self._ports[min(numbers)]))
+            ports.append(StagePort(name, numbers, self._ports[min(numbers)] if numbers else ()))
         empty, empty_slots = (native.empty, self._produced[operator.number]) if native else (None, ())
         return StageOperator(
             operator.number,
@@ -94,14 +95,17 @@ class Template:
             operator.view is not None,
             empty,
             empty_slots,
+            any(edge.branch.producer == operator.number for edge in self._flow.projected),
+            shown[0].branch.producer if shown else None,
+            shown[0].shown or () if shown else (),
         )
 
     def _projected(self, rows: DataFrame, level: int) -> DataFrame:
         """Rows of producers become rows of edges."""
-        edges = [edge for edge in self._flow.edges if self._flow.level(edge.branch.producer) == level - 1]
+        edges = [edge for edge in self._flow.projected if self._flow.level(edge.branch.producer) == level - 1]
         passing = any(
             self._flow.level(edge.branch.producer) < level - 1 and self._flow.operators[edge.operator].level >= level
-            for edge in self._flow.edges
+            for edge in self._flow.projected
         )
         return project(self._catalyst, rows, edges, self._produced, self._ports, self._slots, passing=passing)
 
@@ -109,7 +113,7 @@ class Template:
         """Whether all rows that reach a level are for aggregates whose measures add up."""
         edges = [
             edge
-            for edge in self._flow.edges
+            for edge in self._flow.projected
             if self._flow.level(edge.branch.producer) < level <= self._flow.operators[edge.operator].level
         ]
         kernels = [self._flow.operators[edge.operator].kernel for edge in edges]

@@ -16,7 +16,7 @@ from headwater.views.grouped import Function, FunctionKind, Grouped
 from headwater.views.identity import number_keys, same
 from headwater.views.kernel import Part, Step, Tables
 from headwater.views.linear import Linear, Places, Sums, no_places
-from headwater.views.zset import WEIGHT, add, changed, consolidate, weights_of, with_weights
+from headwater.views.zset import HASH, WEIGHT, add, changed, consolidate, weights_of, with_weights
 
 __all__ = ["Aggregate", "Function", "FunctionKind"]
 
@@ -80,6 +80,10 @@ class Aggregate:
             for function in self.functions
         ]
         return pa.schema([*self._key_fields, *functions])
+
+    @property
+    def hashed_by(self) -> tuple[str, ...] | None:
+        return self.key
 
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         rows = changes["rows"]
@@ -179,10 +183,10 @@ class Aggregate:
     def _rows(self, keys: GroupKeys, results: list[pa.ChunkedArray], chosen: Flags, weight: int) -> pa.Table:
         """The rows of the chosen groups."""
         groups = np.flatnonzero(chosen)
-        columns = {}
+        columns = {HASH: pa.array(np.zeros(len(groups), dtype=np.int64))}
         if self.key:
             shown = keys.take(groups)
-            columns = {name: shown[name] for name in self.key}
+            columns = {name: shown[name] for name in (HASH, *self.key)}
         places = pa.array(groups)
         for function, result in zip(self.functions, results, strict=True):
             columns[function.name] = result.take(places)

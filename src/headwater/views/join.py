@@ -78,6 +78,10 @@ class Join:
             return self.left.append(pa.field(EXISTS, pa.bool_()))
         return pa.schema([*self.left, *self.right])
 
+    @property
+    def hashed_by(self) -> tuple[str, ...] | None:
+        return {"full": None, "right": self.right_key}.get(self.kind, self.left_key)
+
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         deltas = {
             side: consolidate(changes[side].select([HASH, *schema.names, WEIGHT]))
@@ -86,7 +90,7 @@ class Join:
         left, right = self._sides(old, deltas)
         if self.single:
             self._check_single(left, right)
-        out = empty(self.output)
+        out = empty(self.output, hashed=True)
         for piece in self._pieces(left, right):
             out = add(out, piece) if piece.num_rows else out
         return Step(deltas, out if self._is_consolidated(deltas) else consolidate(out))
@@ -130,11 +134,11 @@ class Join:
 
     def _chosen(self, rows: Rows, sign: int, *, exists: bool) -> pa.Table:
         weights = sign * rows.weights
-        columns = rows.table.select(self.left.names)
+        columns = rows.table.select([HASH, *self.left.names])
         if self.kind == "existence":
             flags = pa.repeat(pa.scalar(exists), rows.table.num_rows)
             return with_weights(columns.append_column(EXISTS, flags), weights)
-        return with_weights(columns, weights) if exists == (self.kind == "semi") else empty(self.output)
+        return with_weights(columns, weights) if exists == (self.kind == "semi") else empty(self.output, hashed=True)
 
     def _pairs(self, left: Rows, right: Rows) -> pa.Table:
         """All pairs with equal keys; weights multiply."""
@@ -146,7 +150,9 @@ class Join:
 
     def _wide(self, left: Rows | None, right: Rows | None, weights: Numbers) -> pa.Table:
         """Left columns, then right columns; nulls for a side that is not there."""
-        columns = {}
+        given = left or right
+        assert given is not None
+        columns = {HASH: given.table[HASH]}
         for schema, rows in ((self.left, left), (self.right, right)):
             for field in schema:
                 columns[field.name] = rows.table[field.name] if rows else pa.nulls(len(weights), field.type)

@@ -40,7 +40,8 @@ class Step:
 class Kernel(Protocol):
     """The stateful part of an operator. Kernels are frozen and can be pickled.
 
-    `ports` has the data columns of each input, `parts` the Z-sets of the state, `output` the columns that come out.
+    `ports` has the data columns of each input, `parts` the Z-sets of the state, `output` the columns that come out;
+    `hashed_by` names those of them from which a row's hash follows, None if it does not follow from its columns.
     """
 
     @property
@@ -52,12 +53,16 @@ class Kernel(Protocol):
     @property
     def output(self) -> pa.Schema: ...
 
+    @property
+    def hashed_by(self) -> tuple[str, ...] | None: ...
+
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         """What these changes do.
 
         `old` has for each part the consolidated rows of all keys that the changes touch, and perhaps rows of other
         keys; `changes` has a Z-set for each port, not consolidated. Both have `_hash` first and are there even if they
-        are empty. The tables of `Step.state` have `_hash`, too; `Step.out` has the columns of `output` and `_w`.
+        are empty. The tables of `Step.state` have `_hash`, too; `Step.out` has `_hash`, the columns of `output` and
+        `_w`.
         `first` is said once in the life of an operator, in its first step, which may have no changes.
 
         Splitting changes over several steps gives the same sum of outputs and the same state as one step. State that

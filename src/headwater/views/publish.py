@@ -29,5 +29,9 @@ class Publish:
     def output(self) -> pa.Schema:
         return pa.schema([])
 
+    @property
+    def hashed_by(self) -> tuple[str, ...] | None:
+        return None
+
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
-        return Step({"content": consolidate(changes["rows"])}, empty(self.output))
+        return Step({"content": consolidate(changes["rows"])}, empty(self.output, hashed=True))

@@ -36,6 +36,10 @@ class Rows:
     def output(self) -> pa.Schema:
         return self.schema
 
+    @property
+    def hashed_by(self) -> tuple[str, ...] | None:
+        return self.key
+
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         columns = [HASH, *self.schema.names, WEIGHT]
         delta = consolidate(changes["rows"].select(columns))
@@ -49,7 +53,7 @@ class Rows:
 
     def _each(self, rows: pa.Table, sign: int) -> pa.Table:
         weights = weights_of(rows)
-        repeated = rows.select(self.schema.names)
+        repeated = rows.select([HASH, *self.schema.names])
         if (weights != 1).any():
             repeated = repeated.take(pa.array(np.repeat(np.arange(rows.num_rows), weights)))
         return with_weights(repeated, np.full(int(weights.sum()), sign, dtype=np.int64))

@@ -50,6 +50,10 @@ class TopK:
     def output(self) -> pa.Schema:
         return self.schema
 
+    @property
+    def hashed_by(self) -> tuple[str, ...] | None:
+        return self.key
+
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         columns = [HASH, *self.schema.names, WEIGHT]
         delta = consolidate(changes["rows"].select(columns))
@@ -64,7 +68,7 @@ class TopK:
     def _first(self, rows: pa.Table) -> pa.Table:
         """The rows that are ranked high enough, each with as much of its weight as is."""
         if not rows.num_rows:
-            return rows.drop_columns([HASH])
+            return rows
         places, ties, above = self._within_reach(rows)
         rows = rows.take(pa.array(places))
         order = sorted_places([ties, *self._whole(rows)])
@@ -72,7 +76,7 @@ class TopK:
         begins = above + _before(weights, _run_starts([ties]))
         taken = np.minimum(begins + weights, self.offset + self.limit) - np.maximum(begins, self.offset)
         chosen = taken > 0
-        return with_weights(rows.drop_columns([HASH]).take(pa.array(order[chosen])), taken[chosen])
+        return with_weights(rows.take(pa.array(order[chosen])), taken[chosen])
 
     def _within_reach(self, rows: pa.Table) -> tuple[Numbers, Numbers, Numbers]:
         """The rows that the stated order does not rule out, which are few.

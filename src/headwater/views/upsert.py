@@ -41,6 +41,10 @@ class Upsert:
     def output(self) -> pa.Schema:
         return self.schema
 
+    @property
+    def hashed_by(self) -> tuple[str, ...] | None:
+        return self.key
+
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         records, rows = changes["records"], old["rows"]
         if not (weights_of(rows) == 1).all():
@@ -53,7 +57,7 @@ class Upsert:
         present = with_weights(newest.select(columns), np.ones(newest.num_rows, dtype=np.int64))
         replaced = negate(rows.filter(pa.array(row_numbers < touched))).select([*columns, WEIGHT])
         delta = consolidate(add(present, replaced))
-        return Step({"rows": delta}, delta.drop_columns([HASH]))
+        return Step({"rows": delta}, delta)
 
 
 def _last_of_each(records: pa.Table, numbers: Numbers, touched: int) -> Numbers:

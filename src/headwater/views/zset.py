@@ -95,10 +95,11 @@ def weights_of(changes: pa.Table) -> npt.NDArray[np.int64]:
     return weights
 
 
-def empty(schema: pa.Schema) -> pa.Table:
+def empty(schema: pa.Schema, *, hashed: bool = False) -> pa.Table:
     """The Z-set of these columns without any row."""
     columns = [pa.field(field.name, field.type) for field in schema]
-    return pa.schema([*columns, pa.field(WEIGHT, pa.int64())]).empty_table()
+    first = [pa.field(HASH, pa.int64())] if hashed else []
+    return pa.schema([*first, *columns, pa.field(WEIGHT, pa.int64())]).empty_table()
 
 
 def nonnegative(rows: pa.Table, kernel: str) -> pa.Table:

@@ -27,6 +27,7 @@ class Driver:
         self.content: Counter[Row] = Counter()
         self.out: list[Change] = []
         self.first = True
+        self._known: dict[tuple[object, ...], int] = {}
 
     def step(self, changes: Changes) -> list[Change]:
         """Gives the changes to the kernel and returns what came out."""
@@ -40,12 +41,20 @@ class Driver:
             assert set(delta.column_names) == set(self.state[name].column_names)
             assert delta.column_names[0] == HASH
             self.state[name] = consolidate(add(self.state[name], delta), self.kernel.parts[name].measures)
-        assert result.out.column_names == [*self.kernel.output.names, WEIGHT]
-        assert [field.type for field in result.out.schema] == [*(f.type for f in self.kernel.output), pa.int64()]
-        self.out = changes_of(result.out)
+        assert result.out.column_names == [HASH, *self.kernel.output.names, WEIGHT]
+        types = [pa.int64(), *(field.type for field in self.kernel.output), pa.int64()]
+        assert [field.type for field in result.out.schema] == types
+        self.out = changes_of(result.out.drop_columns([HASH]))
+        self._check_hashes(result.out[HASH].to_pylist())
         for row, weight in self.out:
             self.content[identity(row)] += weight
         return self.out
+
+    def _check_hashes(self, hashes: Sequence[int]) -> None:
+        if self.kernel.hashed_by:
+            places = [self.kernel.output.names.index(name) for name in self.kernel.hashed_by]
+            for (row, _), found in zip(self.out, hashes, strict=True):
+                assert self._known[_key(row, places)] == found
 
     def result(self) -> Counter[Row]:
         """What all that came out adds up to."""
@@ -77,7 +86,12 @@ class Driver:
         return pa.concat_tables([table.slice(1, middle), table.slice(1 + middle)])
 
     def _hash(self, row: Row, key: Sequence[int]) -> int:
-        return zlib.crc32(repr([identity(normal(row[number])) for number in key]).encode()) % self.hashes
+        found = zlib.crc32(repr([identity(normal(row[number])) for number in key]).encode()) % self.hashes
+        return self._known.setdefault(_key(row, key), found)
+
+
+def _key(row: Row, places: Sequence[int]) -> tuple[object, ...]:
+    return tuple(identity(normal(row[place])) for place in places)
 
 
 def changes_of(table: pa.Table) -> list[Change]:
