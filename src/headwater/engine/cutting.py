@@ -15,6 +15,13 @@ from headwater.log.embedded import EmbeddedLog
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
 
+BATCH_BYTES_MAX = 256 << 20
+"""A batch of large records is cut so that they take about so much memory."""
+SMALL_ROWS = 100_000
+"""Batches of up to so many records are not asked how large these are."""
+SEALED_FACTOR = 3
+"""How much larger records are in memory than in a sealed segment, more or less."""
+
 COMMIT, AT, OFFSET = "_commit", "_at", "_offset"
 
 
@@ -49,6 +56,8 @@ class Cutter:
             if records is not None:
                 found[place] = records
         commits = np.concatenate([records[COMMIT].to_numpy() for records in found.values()] or [np.zeros(0)])
+        if len(commits) > SMALL_ROWS:
+            rows_max = min(rows_max, max(SMALL_ROWS, BATCH_BYTES_MAX // self._record_bytes()))
         if len(commits) >= rows_max:
             last = int(np.partition(commits, rows_max - 1)[rows_max - 1])
             end = max(Position(CommitNumber(last)), compacted)
@@ -59,6 +68,12 @@ class Cutter:
         rows = sum(records.num_rows for records in found.values())
         times = [pc.max(records[AT]).as_py() for records in found.values()]
         return Cut(end, rows, max(times, default=None), pieces)
+
+    def _record_bytes(self) -> int:
+        """About how much memory a record takes."""
+        segments = [segment for topic in self._topics for segment in self._log.segments(topic)]
+        sizes = [segment.bytes * (SEALED_FACTOR if segment.state == "sealed" else 1) for segment in segments]
+        return max(1, sum(sizes) // max(1, sum(segment.rows for segment in segments)))
 
     def _places(self) -> list[tuple[str, int]]:
         return [(name, number) for name in self._topics for number in range(self._log.topic(name).partitions)]

@@ -19,7 +19,7 @@ from headwater.errors import RecordFailed, ViewFailed
 from headwater.log.embedded import EmbeddedLog
 from headwater.model.position import START, Position
 
-BATCH_ROWS_MAX = 1_000_000
+BATCH_ROWS_MAX = 4_000_000
 """A batch ends with the first commit that brings it to so many records."""
 ONE_TASK_ROWS_MAX = 20_000
 """A batch of up to so many records runs in one task, without an exchange."""

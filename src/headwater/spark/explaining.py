@@ -88,7 +88,11 @@ def _work(operator: flow.Operator, edges: Sequence[flow.Edge]) -> tuple[list[str
         return [], [f"the first {kernel.limit:,}{f' after {kernel.offset:,}' if kernel.offset else ''}"]
     if not isinstance(kernel, Aggregate):
         return [], []
-    columns = dict(zip(kernel.schema.names, edges[0].columns, strict=True)) if edges else {}
+    summing = edges[0].summing
+    names, given = (
+        (summing.aggregate.schema.names, summing.columns) if summing else (kernel.schema.names, edges[0].columns)
+    )
+    columns = dict(zip(names, given, strict=True))
     texts = {
         f"{function.kind}({', '.join(short(columns[name]) for name in function.arguments) or '*'})": function.kind
         for function in kernel.functions

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
-from headwater.spark.catalyst import Expression, Node
+from headwater.spark.catalyst import Expression, Node, identity, kind
+from headwater.views.aggregate import Aggregate
 from headwater.views.kernel import Kernel
 
 
@@ -60,6 +61,18 @@ class Branch:
     def then(self, *steps: LinearStep) -> Branch:
         return replace(self, steps=self.steps + steps)
 
+    def origins(self, columns: Sequence[Expression]) -> tuple[int, ...] | None:
+        """Which columns of the producer these are, if the steps only choose and rename."""
+        places = {identity(attribute): place for place, attribute in enumerate(self.binding) if attribute is not None}
+        for step in self.steps:
+            if not isinstance(step, Project):
+                return None
+            for column in step.columns:
+                if kind(column) == "Alias" and _is_attribute(column.child()) and identity(column.child()) in places:
+                    places[identity(column)] = places[identity(column.child())]
+        found = [places.get(identity(column)) if _is_attribute(column) else None for column in columns]
+        return None if None in found else tuple(place for place in found if place is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Relation:
@@ -82,6 +95,8 @@ class Source:
     constant: pa.Table | None
     columns: Sequence[str]
     types: Sequence[DataType]
+    sums: Aggregate | None = None
+    """Adds its records up as this aggregate would have them measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +135,14 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
+class Summing:
+    """What the measures of an edge are sums of: an aggregate of the unmeasured rows, and their columns."""
+
+    aggregate: Aggregate
+    columns: Sequence[Expression]
+
+
+@dataclass(frozen=True, slots=True)
 class Edge:
     """What a branch's rows become for a port of an operator: its columns, and the key they are partitioned by."""
 
@@ -131,6 +154,9 @@ class Edge:
     key: Sequence[Expression]
     measures: Sequence[Expression] = ()
     """Whole numbers that come, times the weight, after the columns."""
+    summing: Summing | None = None
+    is_summed: bool = False
+    """Whether the measures are sums already, and not to be multiplied by the weight."""
     shown: tuple[int, ...] | None = None
     """The producer's columns that these are, if it hands them on in its own stage."""
 
@@ -169,15 +195,20 @@ class Flow:
         columns: Sequence[Expression],
         key: Sequence[Expression],
         measures: Sequence[Expression] = (),
+        summing: Summing | None = None,
     ) -> None:
         for branch in relation.branches:
-            self.edges.append(Edge(len(self.edges), branch, operator, port, columns, key, measures))
+            self.edges.append(Edge(len(self.edges), branch, operator, port, columns, key, measures, summing))
 
     def above(self, *relations: Relation) -> int:
         """The level of an operator that reads these."""
         return 1 + max(
             (self.level(branch.producer) for relation in relations for branch in relation.branches), default=0
         )
+
+
+def _is_attribute(expression: Expression) -> bool:
+    return kind(expression) == "AttributeReference"
 
 
 def node_text(node: Node) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headwater.spark.catalyst import identity, kind
-from headwater.spark.flow import Edge, Flow, Operator, Project
+from headwater.spark.flow import Flow, Operator
+from headwater.views.publish import Publish
 
 
 def fuse(flow: Flow) -> None:
@@ -15,29 +15,13 @@ def fuse(flow: Flow) -> None:
         alone = sum(other.operator == edge.operator for other in flow.edges) == 1
         if view.view is None or producer is None or producer.native is not None or not alone:
             continue
-        shown = _shown(edge)
+        shown = edge.branch.origins(edge.columns)
         if shown is not None and _places_rows(producer, shown):
             flow.edges[place] = replace(edge, shown=shown)
-            flow.operators[edge.operator] = replace(view, level=producer.level)
-
-
-def _shown(edge: Edge) -> tuple[int, ...] | None:
-    """The producer's columns that an edge hands on, if it only chooses and renames."""
-    places = {
-        identity(attribute): place for place, attribute in enumerate(edge.branch.binding) if attribute is not None
-    }
-    for step in edge.branch.steps:
-        if not isinstance(step, Project):
-            return None
-        named = [(column, column.child()) for column in step.columns if kind(column) == "Alias"]
-        chosen = {identity(column): places.get(identity(child)) for column, child in named if _is_attribute(child)}
-        places |= {made: place for made, place in chosen.items() if place is not None}
-    found = [places.get(identity(column)) for column in edge.columns]
-    return None if None in found else tuple(place for place in found if place is not None)
-
-
-def _is_attribute(expression: object) -> bool:
-    return kind(expression) == "AttributeReference"
+            # Every kernel but Rows, which is not shown, gives every change once.
+            whole = len(set(shown)) == len(producer.kernel.output)
+            kernel = Publish(view.kernel.ports["rows"], consolidated=whole)
+            flow.operators[edge.operator] = replace(view, level=producer.level, kernel=kernel)
 
 
 def _places_rows(producer: Operator, shown: tuple[int, ...]) -> bool:

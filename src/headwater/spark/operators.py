@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType
 
 from headwater.errors import UnsupportedQuery
 from headwater.spark.catalyst import Catalyst, Expression, data_type
-from headwater.spark.flow import Flow, Native, Operator, Relation
+from headwater.spark.flow import Flow, Native, Operator, Relation, Summing
 from headwater.views.kernel import Kernel
 
 
@@ -24,6 +24,7 @@ class Input:
     columns: Sequence[Expression]
     key: Sequence[Expression]
     measures: Sequence[Expression] = ()
+    summing: Summing | None = None
 
 
 class Operators:
@@ -49,7 +50,7 @@ class Operators:
         operator = Operator(number, level, title, detail, kernel, types, native, view)
         self.flow.operators[number] = operator
         for port, given in inputs.items():
-            self.flow.connect(given.relation, number, port, given.columns, given.key, given.measures)
+            self.flow.connect(given.relation, number, port, given.columns, given.key, given.measures, given.summing)
         return operator
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
@@ -24,7 +25,7 @@ from headwater.spark.catalyst import (
     unaliased,
     walk,
 )
-from headwater.spark.flow import Branch, Expand, Filter, Generate, Operator, Project, Relation, Source
+from headwater.spark.flow import Branch, Expand, Filter, Generate, Operator, Project, Relation, Source, Summing
 from headwater.spark.joins import JOINS, Joins
 from headwater.spark.natives import Natives, is_session
 from headwater.spark.operators import Input, Operators, port_schema
@@ -212,19 +213,19 @@ class Planner:
         names = schema.names
         measures = plan.measures(self.catalyst, arguments)
         columns = [*keys, *arguments] if measures is None else keys
-        kernel = Aggregate(
-            tuple(names[: len(keys)]),
-            plan.functions(names[len(keys) :]),
-            schema if measures is None else pa.schema([schema.field(name) for name in names[: len(keys)]]),
-            measured=measures is not None,
-        )
+        kernel = Aggregate(tuple(names[: len(keys)]), plan.functions(names[len(keys) :]), schema)
+        summing = None
+        if measures is not None:
+            summing = Summing(kernel, [*keys, *arguments])
+            keyed = pa.schema([schema.field(name) for name in kernel.key])
+            kernel = replace(kernel, schema=keyed, measured=True)
         detail = ", ".join(str(key.sql()) for key in keys) or "everything"
         types = [*(data_type(key) for key in keys), *plan.types]
         operator = self.operators.add(
             "aggregate" if plan.types else "distinct",
             detail,
             kernel,
-            {"rows": Input(child, columns, keys, measures or ())},
+            {"rows": Input(child, columns, keys, measures or (), summing)},
             types,
         )
         binding = [*(expression.toAttribute() for expression in grouping), *plan.outputs]

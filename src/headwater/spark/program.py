@@ -32,6 +32,7 @@ from headwater.spark.planner import Planner
 from headwater.spark.pruning import prune
 from headwater.spark.slots import HASH, WEIGHT
 from headwater.spark.stage import BATCH
+from headwater.spark.summing import sum_at_sources
 from headwater.spark.template import Template
 from headwater.spark.wording import label
 
@@ -76,7 +77,9 @@ class Program:
             self._plan(name, views[name])
         prune(self.flow)
         fuse(self.flow)
+        sum_at_sources(self.catalyst, self.flow)
         self._frames: dict[int, list[DataFrame]] = {}
+        self.session.conf.set("spark.sql.shuffle.partitions", str(self.tasks))
 
     @property
     def flow(self) -> Flow:

@@ -37,11 +37,16 @@ def _on_edges(rows: DataFrame, edges: Sequence[Edge]) -> DataFrame:
     by_producer: dict[int, list[int]] = {}
     for edge in edges:
         by_producer.setdefault(edge.branch.producer, []).append(edge.number)
+    # Where every producer has one edge, no row has to be repeated.
+    single = all(len(numbers) == 1 for numbers in by_producer.values())
+    listed = (lambda *numbers: numbers[0]) if single else F.array
     route = F.col(ROUTE)
-    others = F.when(route >= PASSING, F.array(route - F.lit(PASSING))).when(route == NOTES, F.array(route))
+    others = F.when(route >= PASSING, listed(route - F.lit(PASSING))).when(route == NOTES, listed(route))
     for producer, numbers in by_producer.items():
-        others = others.when(route == producer, F.array(*(F.lit(number) for number in numbers)))
+        others = others.when(route == producer, listed(*(F.lit(number) for number in numbers)))
     rest = [name for name in rows.columns if name != ROUTE]
+    if single:
+        return rows.select(others.alias(EDGE), *rest).where(F.col(EDGE).isNotNull())
     return rows.select(F.explode(others).alias(EDGE), *rest)
 
 
@@ -86,7 +91,9 @@ class _Projection:
             key = [self._now(edge, expression) for expression in edge.key]
             hashes[edge.number] = F.xxhash64(*key) if key else F.lit(0).cast("long")
             columns = [self._now(edge, expression) for expression in edge.columns]
-            measures = [self._now(edge, expression) * F.col(WEIGHT) for expression in edge.measures]
+            measures = [self._now(edge, expression) for expression in edge.measures]
+            if not edge.is_summed:
+                measures = [measure * F.col(WEIGHT) for measure in measures]
             for slot, column in zip(ports[edge.number], [*columns, *measures], strict=True):
                 values[slot][edge.number] = column.cast(self._slots.types[slot])
         selected = [F.col(EDGE).alias(ROUTE), self._case(hashes, F.col(HASH)).alias(HASH), F.col(WEIGHT), F.col(NOTE)]

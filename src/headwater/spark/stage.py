@@ -20,12 +20,13 @@ from pyspark import TaskContext
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.cutting import COMMIT, OFFSET, up_to
 from headwater.engine.merging import merge
-from headwater.engine.runs import RunWriter, lookup
+from headwater.engine.runs import HIGHEST, LOWEST, Hashes, RunWriter, lookup
 from headwater.errors import Overflow, TooManyRows, UsageError
 from headwater.log.embedded import EmbeddedLog, open_log
 from headwater.model.position import Position
 from headwater.spark.failures import OPERATOR
 from headwater.spark.slots import HASH, NOTE, NOTES, PASSING, ROUTE, WEIGHT
+from headwater.views.aggregate import Aggregate
 from headwater.views.kernel import Kernel, Part
 from headwater.views.zset import consolidate, empty
 
@@ -50,6 +51,7 @@ class StageSource:
     constant: pa.Table | None
     columns: tuple[str, ...]
     slots: tuple[str, ...]
+    sums: Aggregate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +91,30 @@ class ReadStage:
     def __call__(self, given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _drain(given)
         batch, task = current_batch(), _task()
+        topics: dict[str, list[StageSource]] = {}
         for source in self.sources:
-            if source.constant is not None:
-                if batch.first and task == 0:
-                    yield from _rows(source.constant, source.number, source.slots, self.schema)
-            else:
-                for records in _read(source, batch, task):
-                    yield from _rows(records, source.number, source.slots, self.schema)
+            if source.topic is not None:
+                topics.setdefault(source.topic, []).append(source)
+            elif source.constant is not None and batch.first and task == 0:
+                yield from _rows(source.constant, source.number, source.slots, self.schema)
+        for topic, readers in topics.items():
+            yield from self._topic(topic, readers, batch, task)
+
+    def _topic(self, topic: str, readers: Sequence[StageSource], batch: Batch, task: int) -> Iterator[pa.RecordBatch]:
+        """The records of a topic, read once for all who want them."""
+        columns = list(dict.fromkeys(name for source in readers for name in source.columns))
+        summed: dict[int, list[pa.Table]] = {source.number: [] for source in readers if source.sums is not None}
+        for records in _read(topic, columns, batch, task):
+            for source in readers:
+                chosen = records.select(list(source.columns))
+                if source.sums is None:
+                    yield from _rows(chosen, source.number, source.slots, self.schema)
+                else:
+                    summed[source.number].append(chosen.rename_columns(source.sums.schema.names))
+        for source in readers:
+            if source.sums is not None and summed[source.number]:
+                rows = source.sums.summed(pa.concat_tables(summed[source.number]))
+                yield from _rows(rows, source.number, source.slots, self.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +139,20 @@ class FileStage:
 
 @dataclass(frozen=True, slots=True)
 class LevelStage:
-    """The stage of one level. `into_files`: what it gives is for the next job, and goes into a file."""
+    """The stage of one level. `into_files`: what it gives is for the next job, and goes into a file.
+
+    `by_range`: a task is given the rows of its range of hashes; else those of some keys, whatever their hashes are.
+    """
 
     level: int
     operators: tuple[StageOperator, ...]
     schema: pa.Schema
     into_files: bool = False
+    by_range: bool = True
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         batch = current_batch()
-        low, high = batch.hash_range(_task())
+        low, high = batch.hash_range(_task()) if self.by_range else (LOWEST, HIGHEST)
         writer = RunWriter(Path(batch.directory), name=f"{batch.number}-{self.level}", low=low, high=high)
         note = StageNote(self.level, _task())
         results = self._results(_as(self.schema, list(batches)), batch, writer, note)
@@ -163,7 +186,7 @@ class LevelStage:
         first = batch.first
         if not rows_in and not first:
             return
-        old = self._old(operator, changes, batch)
+        old = {} if operator.is_view else self._old(operator, changes, batch)
         try:
             step = operator.kernel.step(old, changes, first=first)
         except (Overflow, TooManyRows) as error:
@@ -204,12 +227,12 @@ class LevelStage:
         return rows.rename_columns([HASH, *names, WEIGHT])
 
     def _old(self, operator: StageOperator, changes: Mapping[str, pa.Table], batch: Batch) -> dict[str, pa.Table]:
-        hashes = np.unique(np.concatenate([rows[HASH].to_numpy() for rows in changes.values()]))
+        hashes = _distinct(np.concatenate([rows[HASH].to_numpy() for rows in changes.values()]))
         old = {}
         for name, part in operator.kernel.parts.items():
-            runs = () if operator.is_view else batch.runs.get(arrangement(operator, name), ())
+            runs = batch.runs.get(arrangement(operator, name), ())
             found = lookup(Path(batch.directory), runs, hashes, part_schema(part))
-            old[name] = consolidate(found, part.measures)
+            old[name] = found if part.adds_up else consolidate(found, part.measures)
         return old
 
     def _note(self, note: StageNote) -> Iterator[pa.RecordBatch]:
@@ -219,6 +242,13 @@ class LevelStage:
             for field in self.schema
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _distinct(hashes: Hashes) -> Hashes:
+    """Each hash once, in order."""
+    ordered = np.sort(hashes)
+    distinct: Hashes = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
+    return distinct
 
 
 def arrangement(operator: StageOperator, part: str) -> str:
@@ -275,9 +305,8 @@ def _keep(operator: StageOperator, part: str, rows: pa.Table, batch: Batch, writ
     note.added.append(added)
     if operator.is_view:
         note.changes.append(added)
-    merged = merge(
-        Path(batch.directory), writer, batch.runs.get(name, ()), measures, schema, low=writer.low, high=writer.high
-    )
+    low, high = batch.hash_range(_task())
+    merged = merge(Path(batch.directory), writer, batch.runs.get(name, ()), measures, schema, low=low, high=high)
     if merged.removed:
         note.merges.append(merged)
 
@@ -291,16 +320,13 @@ def _into_file(rows: Iterator[pa.RecordBatch], batch: Batch, schema: pa.Schema) 
     return file
 
 
-def _read(source: StageSource, batch: Batch, task: int) -> Iterator[pa.Table]:
-    assert source.topic is not None
+def _read(topic: str, columns: Sequence[str], batch: Batch, task: int) -> Iterator[pa.Table]:
+    """A task's share of a topic's records in a batch: these columns and perhaps others."""
     log, end = _log(batch.log), Position.parse(batch.end)
-    columns = list(dict.fromkeys([*source.columns, OFFSET, COMMIT]))
-    for piece in (piece.share(task, batch.tasks) for piece in batch.pieces if piece.topic == source.topic):
-        for found in log.batches(
-            piece.topic, start=piece.first, end=piece.end, columns=columns, partition=piece.partition
-        ):
-            records = _without(up_to(found.records, end), piece.topic, piece.partition, batch)
-            yield records.select(list(source.columns))
+    wanted = list(dict.fromkeys([*columns, OFFSET, COMMIT]))
+    for piece in (piece.share(task, batch.tasks) for piece in batch.pieces if piece.topic == topic):
+        for found in log.batches(topic, start=piece.first, end=piece.end, columns=wanted, partition=piece.partition):
+            yield _without(up_to(found.records, end), topic, piece.partition, batch)
 
 
 def _without(records: pa.Table, topic: str, partition: int, batch: Batch) -> pa.Table:

@@ -12,9 +12,10 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DataType
 
 from headwater.spark.catalyst import Catalyst, analyzed, data_type, identity, items
-from headwater.spark.flow import Flow, Native, Operator
+from headwater.spark.flow import Edge, Flow, Native, Operator
 from headwater.spark.projection import project
 from headwater.spark.slots import HASH, NOTE, NOTES, ROUTE, WEIGHT, Slots
 from headwater.spark.stage import FileStage, LevelStage, ReadStage, StageOperator, StagePort, StageSource
@@ -54,13 +55,19 @@ class Template:
         frames = []
         for level in range(1, self._flow.levels + 1):
             rows = self._projected(rows, level)
-            if tasks > 1:
-                rows = rows.withColumn(TASK, _task_of(tasks)).repartitionById(tasks, F.col(TASK))
-                rows = self._summed(rows) if self._is_measured(level) else rows.drop(TASK)
+            summed = tasks > 1 and self._is_measured(level)
+            if summed:
+                rows = self._summed(rows, level)
+            elif tasks > 1:
+                rows = rows.withColumn(TASK, _task_of(tasks)).repartitionById(tasks, F.col(TASK)).drop(TASK)
             operators = [operator for operator in self._flow.operators.values() if operator.level == level]
             natives = [operator for operator in operators if operator.native is not None]
             stage = LevelStage(
-                level, tuple(self._operator(operator) for operator in operators), schema, into_files=bool(natives)
+                level,
+                tuple(self._operator(operator) for operator in operators),
+                schema,
+                into_files=bool(natives),
+                by_range=not summed,
             )
             rows = rows.mapInArrow(stage, self._slots.spark)
             if natives:
@@ -73,7 +80,9 @@ class Template:
 
     def _source(self, number: int) -> StageSource:
         source = self._flow.sources[number]
-        return StageSource(number, source.topic, source.constant, tuple(source.columns), self._produced[number])
+        return StageSource(
+            number, source.topic, source.constant, tuple(source.columns), self._produced[number], source.sums
+        )
 
     def _operator(self, operator: Operator) -> StageOperator:
         native = operator.native
@@ -111,22 +120,30 @@ class Template:
 
     def _is_measured(self, level: int) -> bool:
         """Whether all rows that reach a level are for aggregates whose measures add up."""
-        edges = [
-            edge
-            for edge in self._flow.projected
-            if self._flow.level(edge.branch.producer) < level <= self._flow.operators[edge.operator].level
-        ]
+        edges = self._reaching(level)
         kernels = [self._flow.operators[edge.operator].kernel for edge in edges]
         return all(isinstance(kernel, Aggregate) and kernel.measured for kernel in kernels) and not any(
             "map<" in self._slots.types[slot].simpleString() for edge in edges for slot in self._ports[edge.number]
         )
 
-    def _summed(self, rows: DataFrame) -> DataFrame:
-        """Adds rows up by Spark before Python sees them: a sum of changes is a change."""
+    def _reaching(self, level: int) -> list[Edge]:
+        """The edges whose rows go into the stage of a level, or through it."""
+        return [
+            edge
+            for edge in self._flow.projected
+            if self._flow.level(edge.branch.producer) < level <= self._flow.operators[edge.operator].level
+        ]
+
+    def _summed(self, rows: DataFrame, level: int) -> DataFrame:
+        """Lets Spark add rows up, in each task and then in all: a sum of changes is a change."""
         measures = self._slots.measures
-        keys = [name for name in rows.columns if name not in (*measures, WEIGHT)]
+        used = {slot for edge in self._reaching(level) for slot in self._ports[edge.number]}
+        keys = [ROUTE, HASH, NOTE, *(name for name in self._slots.types if name in used and name not in measures)]
         summed = rows.groupBy(*keys).agg(*(F.sum(name).alias(name) for name in (WEIGHT, *measures)))
-        return summed.select(*self._slots.spark.names)
+        kept = {*keys, WEIGHT, *measures}
+        return summed.select(
+            *(name if name in kept else F.lit(None).cast(given).alias(name) for name, given in _types(self._slots))
+        )
 
     def _with_natives(self, operators: Sequence[Operator], tasks: int) -> DataFrame:
         """The rows of a job before, those of touched groups sent through Spark's own nodes."""
@@ -158,6 +175,10 @@ class Template:
             value = catalyst.column(placed[slot]) if slot in placed else F.lit(None)
             selected.append(value.cast(given).alias(slot))
         return catalyst.frame(node).select(*selected)
+
+
+def _types(slots: Slots) -> list[tuple[str, DataType]]:
+    return [(field.name, field.dataType) for field in slots.spark.fields]
 
 
 def _task_of(tasks: int) -> Column:

@@ -13,7 +13,7 @@ from headwater.views.exact import Flags
 from headwater.views.extremes import extreme
 from headwater.views.group_keys import FUNCTION, PLACE, GroupKeys
 from headwater.views.grouped import Function, FunctionKind, Grouped
-from headwater.views.identity import number_keys, same
+from headwater.views.identity import first_places, number_keys, same
 from headwater.views.kernel import Part, Step, Tables
 from headwater.views.linear import Linear, Places, Sums, no_places
 from headwater.views.zset import HASH, WEIGHT, add, changed, consolidate, weights_of, with_weights
@@ -63,10 +63,10 @@ class Aggregate:
     @property
     def parts(self) -> Mapping[str, Part]:
         key = self._key_fields
-        parts = {GROUPS: Part(pa.schema(key), self._measures)}
+        parts = {GROUPS: Part(pa.schema(key), self._measures, adds_up=True)}
         if any(linear.is_double for linear in self._linear.values()):
             place = [pa.field(FUNCTION, pa.int32()), pa.field(PLACE, pa.int32())]
-            parts[PLACES] = Part(pa.schema([*key, *place]))
+            parts[PLACES] = Part(pa.schema([*key, *place]), adds_up=True)
         for arguments, name in self._values.items():
             types = (self.schema.field(argument).type for argument in arguments)
             columns = [pa.field(column, kind) for column, kind in zip(_names(arguments), types, strict=True)]
@@ -96,6 +96,21 @@ class Aggregate:
         keys = GroupKeys.of(rows, self.key, numbers)
         state, after = self._added(before, Grouped(rows, numbers, weights_of(rows), count), keys)
         return Step(state, self._difference(before, after, keys, first=first))
+
+    def summed(self, rows: pa.Table) -> pa.Table:
+        """Rows with arguments, one change each, added up by group: what a `measured` aggregate takes."""
+        (numbers,) = number_keys([rows], [self.key])
+        count = int(numbers.max()) + 1 if len(numbers) else 0
+        grouped = Grouped(rows, numbers, np.ones(len(numbers), dtype=np.int64), count)
+        sums = {WEIGHT: np.bincount(numbers, minlength=count)}
+        for linear in self._linear.values():
+            sums |= linear.sums(grouped)[0]
+        first = pa.array(first_places(numbers) if count else [], pa.int64())
+        table = rows.select(self.key).take(first)
+        return pa.table(
+            [*table.columns, *(pa.array(sums[name], pa.int64()) for name in self._measures)],
+            names=[*self.key, *self._measures],
+        )
 
     @property
     def _key_fields(self) -> list[pa.Field]:
@@ -128,8 +143,7 @@ class Aggregate:
         groups = held[GROUPS]
         sums = {}
         for name in self._measures:
-            sums[name] = np.zeros(groups.count, dtype=np.int64)
-            sums[name][groups.numbers] = groups.table[name].to_numpy()
+            sums[name] = groups.total(groups.table[name].to_numpy())
         places = {}
         if PLACES in held:
             limbs = held[PLACES]

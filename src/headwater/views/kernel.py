@@ -22,11 +22,13 @@ Tables = Mapping[str, pa.Table]
 class Part:
     """One Z-set of a kernel's state: its data columns, and its measures, which add up where the data is the same.
 
-    Its table has `_hash`, the data columns and the measures, `_w` last.
+    Its table has `_hash`, the data columns and the measures, `_w` last. `adds_up`: the kernel adds up rows of the same
+    data itself, so that they need not be consolidated before.
     """
 
     schema: pa.Schema
     measures: tuple[str, ...] = (WEIGHT,)
+    adds_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,10 @@ class Kernel(Protocol):
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         """What these changes do.
 
-        `old` has for each part the consolidated rows of all keys that the changes touch, and perhaps rows of other
-        keys; `changes` has a Z-set for each port, not consolidated. Both have `_hash` first and are there even if they
-        are empty. The tables of `Step.state` have `_hash`, too; `Step.out` has `_hash`, the columns of `output` and
-        `_w`.
+        `old` has for each part the rows of all keys that the changes touch, and perhaps rows of other keys,
+        consolidated unless the part adds up; `changes` has a Z-set for each port, not consolidated. Both have `_hash`
+        first and are there even if they are empty. The tables of `Step.state` have `_hash`, too; `Step.out` has
+        `_hash`, the columns of `output` and `_w`.
         `first` is said once in the life of an operator, in its first step, which may have no changes.
 
         Splitting changes over several steps gives the same sum of outputs and the same state as one step. State that

@@ -13,9 +13,13 @@ from headwater.views.zset import consolidate, empty
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Changes of a view in; its state is its content, and needs no look at what was there before."""
+    """Changes of a view in; its state is its content, and needs no look at what was there before.
+
+    `consolidated`: the changes come with every row once.
+    """
 
     schema: pa.Schema
+    consolidated: bool = False
 
     @property
     def ports(self) -> Mapping[str, pa.Schema]:
@@ -34,4 +38,5 @@ class Publish:
         return None
 
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
-        return Step({"content": consolidate(changes["rows"])}, empty(self.output, hashed=True))
+        rows = changes["rows"]
+        return Step({"content": rows if self.consolidated else consolidate(rows)}, empty(self.output, hashed=True))

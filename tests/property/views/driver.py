@@ -24,6 +24,7 @@ class Driver:
     def __init__(self, kernel: Kernel, keys: Mapping[str, tuple[str, ...]], hashes: int = 2**31) -> None:
         self.kernel, self.keys, self.hashes = kernel, keys, hashes
         self.state = {name: self._empty(name) for name in kernel.parts}
+        self._added = dict(self.state)
         self.content: Counter[Row] = Counter()
         self.out: list[Change] = []
         self.first = True
@@ -33,7 +34,10 @@ class Driver:
         """Gives the changes to the kernel and returns what came out."""
         tables = {port: self._table(port, changes.get(port, ())) for port in self.kernel.ports}
         touched = pc.unique(pa.chunked_array([chunk for table in tables.values() for chunk in table[HASH].chunks]))
-        old = {name: rows.filter(pc.is_in(rows[HASH], touched)) for name, rows in self.state.items()}
+        held = {
+            name: self._added[name] if part.adds_up else self.state[name] for name, part in self.kernel.parts.items()
+        }
+        old = {name: rows.filter(pc.is_in(rows[HASH], touched)) for name, rows in held.items()}
         result = self.kernel.step(old, tables, first=self.first)
         self.first = False
         assert result.state.keys() == self.kernel.parts.keys()
@@ -41,6 +45,7 @@ class Driver:
             assert set(delta.column_names) == set(self.state[name].column_names)
             assert delta.column_names[0] == HASH
             self.state[name] = consolidate(add(self.state[name], delta), self.kernel.parts[name].measures)
+            self._added[name] = add(self._added[name], delta)
         assert result.out.column_names == [HASH, *self.kernel.output.names, WEIGHT]
         types = [pa.int64(), *(field.type for field in self.kernel.output), pa.int64()]
         assert [field.type for field in result.out.schema] == types
