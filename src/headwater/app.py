@@ -244,6 +244,9 @@ class App:
 
     def delete_state(self) -> None:
         """Deletes all views and their state. The next run builds them anew from the log."""
+        if self._pipeline is not None:
+            self._pipeline.close()
+            self._pipeline = None
         delete_state(self.directory)
 
     def _check_known(self, view: str) -> None:

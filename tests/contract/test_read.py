@@ -110,6 +110,15 @@ def test_batches_are_the_same_records_per_partition(log: Log, events: list[Recor
         assert found == {p: [r.value["id"] for r in expected if r.partition == p and r.value] for p in (0, 1)}
 
 
+def test_one_partition_can_be_read_alone(log: Log, events: list[Record]) -> None:
+    for partition in (0, 1):
+        found = [number for batch in log.batches("events", partition=partition) for number in batch.records["id"]]
+        expected = [r.value["id"] for r in events if r.value and r.partition == partition]
+        assert [number.as_py() for number in found] == expected
+    with pytest.raises(UsageError, match="partitions 0 to 1"):
+        log.batches("events", partition=2)
+
+
 def test_a_place_that_is_none_is_refused(log: Log, events: list[Record]) -> None:
     with pytest.raises(UsageError):
         log.read("events", start="first")  # type: ignore[arg-type]

@@ -59,6 +59,22 @@ def test_measures_are_as_good_as_arguments() -> None:
         assert outputs[0] == outputs[1] == outputs[2]
 
 
+def test_rows_that_were_added_up_have_the_measures_of_their_sum() -> None:
+    dice = random.Random(2)
+    for size in (0, 1, 50):
+        rows: list[Row] = [(dice.choice("abc"), dice.choice([None, 1, -1, 2**40, -(2**40)]), 1) for _ in range(size)]
+        columns = [pa.array([row[0] for row in rows], pa.string()), pa.array([row[1] for row in rows], pa.int64())]
+        found = PLAIN.summed(pa.table(columns, schema=ROWS)).to_pylist()
+        expected = measured(rows, summed=True).drop_columns([HASH]).to_pylist() if rows else []
+        assert sorted(map(repr, found)) == sorted(map(repr, expected))
+
+
+def test_rows_without_a_key_are_added_up_to_one() -> None:
+    everything = Aggregate((), FUNCTIONS, ROWS)
+    rows = pa.table({"k": ["a", "b", "b"], "v": pa.array([1, None, 5], pa.int64())}, schema=ROWS)
+    assert [row[WEIGHT] for row in everything.summed(rows).to_pylist()] == [3]
+
+
 def _none(kernel: Aggregate) -> pa.Table:
     names = [HASH, "k", *kernel.parts["groups"].measures]
     return pa.schema([(name, pa.string() if name == "k" else pa.int64()) for name in names]).empty_table()

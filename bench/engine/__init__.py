@@ -1,0 +1,1 @@
+"""The engine's benchmark: keeping views up to date, against others on the same input."""
