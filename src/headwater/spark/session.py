@@ -40,6 +40,7 @@ _SETTINGS = {
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
     "spark.sql.optimizer.windowGroupLimitThreshold": "-1",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

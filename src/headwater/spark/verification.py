@@ -49,6 +49,7 @@ class Batches:
     def __init__(self, program: Program, log: EmbeddedLog, functions: Sequence[Function] = ()) -> None:
         self._program, self._log = program, log
         self._session: SparkSession = program.session.newSession()
+        self._session.conf.set("spark.sql.shuffle.partitions", str(program.tasks))
         for function in functions:
             register(self._session, function)
         self._catalyst = Catalyst(self._session)
