@@ -73,6 +73,7 @@ class Report:
     settings: Mapping[str, object]
     floors: Sequence[Floor]
     lines: Sequence[Line]
+    title: str = "The log"
 
     def to_json(self) -> str:
         lines = [{**asdict(line), "verdict": line.verdict} for line in self.lines]
@@ -100,7 +101,7 @@ class Report:
         )
 
     def print(self, console: Console) -> None:
-        table = Table(title="The log", caption=f"{_sentence(self.machine)}\n{_sentence(self.settings)}")
+        table = Table(title=self.title, caption=f"{_sentence(self.machine)}\n{_sentence(self.settings)}")
         for name in ("line", "goal", "figure", "ratio to the floor", "verdict", "note"):
             table.add_column(name, justify="right" if name in {"goal", "figure"} else "left")
         for floor in self.floors:

@@ -45,7 +45,7 @@ def fill(workload: Workload, source: Path, app: App) -> int:
                 if part.num_rows:
                     commit.append(name, part)
                 done[name] = end
-    return total
+    return int(total)
 
 
 def catch_up(workload: Workload, source: Path, directory: Path) -> Caught:

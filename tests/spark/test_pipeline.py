@@ -207,6 +207,20 @@ def test_views_of_a_compacted_topic_are_built_anew(tmp_path: Path) -> None:
         assert app.verify("total").equal
 
 
+def test_tasks_share_a_union_by_its_keys_not_by_its_branches(tmp_path: Path) -> None:
+    with App("union", log=tmp_path / "log", one_task_rows_max=0) as app:
+        app.topic("left_clicks", "page bigint")
+        app.topic("right_clicks", "page bigint")
+        both = "SELECT page FROM left_clicks UNION ALL SELECT page FROM right_clicks"
+        app.view("pages", f"SELECT page, count(*) AS n FROM ({both}) GROUP BY page")
+        app.view("distinct_pages", f"SELECT DISTINCT page % 40 AS page FROM ({both})")
+        for _ in range(2):
+            app.log.append("left_clicks", [{"page": number} for number in range(50)])
+            app.log.append("right_clicks", [{"page": number} for number in range(50)])
+            app.catch_up()
+            assert verified(app)
+
+
 def test_a_subscriber_gets_the_content_and_then_every_change(app: App) -> None:
     app.log.append("orders", [{"id": 1, "customer": 7, "amount": 5}])
     app.catch_up()

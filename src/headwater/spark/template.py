@@ -139,11 +139,23 @@ class Template:
         measures = self._slots.measures
         used = {slot for edge in self._reaching(level) for slot in self._ports[edge.number]}
         keys = [ROUTE, HASH, NOTE, *(name for name in self._slots.types if name in used and name not in measures)]
-        summed = rows.groupBy(*keys).agg(*(F.sum(name).alias(name) for name in (WEIGHT, *measures)))
+        # Rows of a key are shared among tasks by all of these columns, so all edges of a port go by one number.
+        routed = rows.withColumn(ROUTE, self._one_route_per_port(level))
+        summed = routed.groupBy(*keys).agg(*(F.sum(name).alias(name) for name in (WEIGHT, *measures)))
         kept = {*keys, WEIGHT, *measures}
         return summed.select(
             *(name if name in kept else F.lit(None).cast(given).alias(name) for name, given in _types(self._slots))
         )
+
+    def _one_route_per_port(self, level: int) -> Column:
+        ports: dict[tuple[int, str], list[int]] = {}
+        for edge in self._reaching(level):
+            ports.setdefault((edge.operator, edge.port), []).append(edge.number)
+        route = F.col(ROUTE)
+        for numbers in ports.values():
+            if len(numbers) > 1:
+                route = F.when(F.col(ROUTE).isin(numbers), F.lit(min(numbers))).otherwise(route)
+        return route.cast("int")
 
     def _with_natives(self, operators: Sequence[Operator], tasks: int) -> DataFrame:
         """The rows of a job before, those of touched groups sent through Spark's own nodes."""
