@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.views.identity import number_keys
 from headwater.views.kernel import Part, Step, Tables
-from headwater.views.zset import HASH, WEIGHT, add, changed, consolidate, weights_of, with_weights
+from headwater.views.touched import Touched
+from headwater.views.zset import HASH, WEIGHT, add, weights_of, with_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,9 @@ class Rows:
 
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         columns = [HASH, *self.schema.names, WEIGHT]
-        delta = consolidate(changes["rows"].select(columns))
-        held = old["rows"].select(columns)
-        numbers, held_numbers = number_keys([delta, held], [self.key, self.key])
-        touched = int(numbers.max()) + 1 if len(numbers) else 0
-        before = held.filter(pa.array(held_numbers < touched))
-        after = changed(before, delta, "rows")
-        out = add(self._each(before, -1), self._each(after, 1))
-        return Step({"rows": delta}, out)
+        touched = Touched.of(changes["rows"].select(columns), old["rows"].select(columns), self.key, "rows")
+        out = add(self._each(touched.before, -1), self._each(touched.after, 1))
+        return Step({"rows": touched.delta}, out)
 
     def _each(self, rows: pa.Table, sign: int) -> pa.Table:
         weights = weights_of(rows)

@@ -12,7 +12,8 @@ from headwater.views.exact import Flags
 from headwater.views.identity import Numbers, number_keys, validity
 from headwater.views.kernel import Part, Step, Tables
 from headwater.views.ordering import ranks, sorted_places
-from headwater.views.zset import HASH, WEIGHT, add, changed, consolidate, negate, weights_of, with_weights
+from headwater.views.touched import Touched
+from headwater.views.zset import HASH, WEIGHT, add, consolidate, negate, weights_of, with_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +57,9 @@ class TopK:
 
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         columns = [HASH, *self.schema.names, WEIGHT]
-        delta = consolidate(changes["rows"].select(columns))
-        held = old["rows"].select(columns)
-        numbers, held_numbers = number_keys([delta, held], [self.key, self.key])
-        touched = int(numbers.max()) + 1 if len(numbers) else 0
-        before = held.filter(pa.array(held_numbers < touched))
-        after = changed(before, delta, "top-k")
-        out = consolidate(add(self._first(after), negate(self._first(before))))
-        return Step({"rows": delta}, out)
+        touched = Touched.of(changes["rows"].select(columns), old["rows"].select(columns), self.key, "top-k")
+        out = consolidate(add(self._first(touched.after), negate(self._first(touched.before))))
+        return Step({"rows": touched.delta}, out)
 
     def _first(self, rows: pa.Table) -> pa.Table:
         """The rows that are ranked high enough, each with as much of its weight as is."""
