@@ -178,6 +178,7 @@ class App:
         self, views: Sequence[str] | None = None, *, at_least: Position | None = None, timeout: timedelta = WAIT
     ) -> Snapshot:
         """The rows of several views (all, if none are named), all at one position."""
+        _check_position(at_least)
         return self._open_reader().read(list(self._views if views is None else views), at_least, timeout)
 
     def query(self, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> pa.Table:
@@ -186,6 +187,7 @@ class App:
 
     def answer(self, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> Answer:
         """As `query`, with the position that the views had."""
+        _check_position(at_least)
         # DuckDB takes a tenth of a second to import, and only queries need it.
         from headwater.engine.querying import query
 
@@ -193,6 +195,8 @@ class App:
 
     def subscribe(self, view: str, *, after: Position | None = None) -> Subscription:
         """The content of a view and then every change of it, or every change after a position."""
+        self._check_known(view)
+        _check_position(after)
         return Subscription(self.directory, view, after)
 
     def verify(self, view: str) -> Verification:
@@ -257,3 +261,11 @@ class App:
         if self._reader is None:
             self._reader = Reader(self.directory)
         return self._reader
+
+
+def _check_position(given: object) -> None:
+    if given is not None and not isinstance(given, Position):
+        raise UsageError(
+            f"A position is a Position, not {given!r}.",
+            hint=f"Write headwater.Position.parse({str(given)!r}); str(position) is what it takes.",
+        )

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.app import App
-from headwater.engine.failures import NotYet
+from headwater.engine.failures import NotYet, UnknownView
 from headwater.engine.pipeline import Pipeline
 from headwater.engine.reading import Reader
 from headwater.engine.store import Store
-from headwater.errors import Fenced, RecordFailed
+from headwater.errors import Fenced, RecordFailed, UsageError
 from headwater.model.types import CommitNumber
 from headwater.spark.program import Program
 
@@ -236,6 +236,19 @@ def test_a_subscriber_gets_the_content_and_then_every_change(app: App) -> None:
         assert second.position == position
         weighted = sorted(zip(second.rows["orders"].to_pylist(), second.weights.to_pylist(), strict=True))
         assert weighted == [(1, -1), (2, 1)]
+
+
+def test_what_is_no_position_and_no_view_is_said_at_once(app: App) -> None:
+    given: Any = 10
+    for call in (
+        lambda: app.read("all_orders", at_least=given),
+        lambda: app.query("SELECT 1", at_least=given),
+        lambda: app.subscribe("all_orders", after=given),
+    ):
+        with pytest.raises(UsageError, match="not 10"):
+            call()
+    with pytest.raises(UnknownView):
+        app.subscribe("nothing")
 
 
 def test_a_read_waits_for_its_own_write(app: App) -> None:

@@ -15,6 +15,8 @@ _OPERATOR = re.compile(rf"{OPERATOR} (\d+): (.*?)(?: hint: (.*?))?(?:\n|$)")
 FUNCTION = "headwater function"
 """In the message of what a function in Python raises: its name follows."""
 _FUNCTION = re.compile(rf"{FUNCTION} (\w+): (.*)")
+# What Spark advises and a view can not follow: its settings are part of what a view means.
+_SETTING = re.compile(r"\s*If necessary set \"?spark\.sql\.ansi\.enabled\"? to \"?false\"? to bypass this error\.")
 # Classes of conditions that a record brings about, by the beginning of their name or state.
 _DATA_STATES = ("22", "21", "42KD", "42K")
 
@@ -83,5 +85,6 @@ def _view_of(context: Any, views: dict[str, str]) -> str | None:
 
 def _sentence(message: str) -> str:
     text = re.sub(r"^\[[A-Z_.]+\]\s*", "", message)
+    text = _SETTING.sub("", text)
     text = re.sub(r"\s*SQLSTATE: \w+", "", text).strip()
     return text if text.endswith((".", "!")) else f"{text}."

@@ -50,21 +50,21 @@ class Told:
 
 
 def without_noise(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines that somebody may want to know of."""
-    trace: list[bytes] = []
+    """The lines that somebody may want to know of. Tracebacks of several workers may be mixed."""
+    held: list[bytes] = []
+    begun = 0
     for line in lines:
-        if trace and line != _TRACEBACK:
-            trace.append(line)
-            if not line.startswith((b" ", b"\n")):
-                yield from () if _is_noise(trace) else trace
-                trace = []
-            continue
-        yield from trace
-        trace = [line] if line == _TRACEBACK else []
-        if not trace and line != _INCUBATOR:
-            yield line
-    yield from trace
-
-
-def _is_noise(trace: list[bytes]) -> bool:
-    return trace[-1].startswith(_NOBODY_LISTENS) and any(_WORKER in line for line in trace)
+        if line == _TRACEBACK:
+            begun += 1
+            held.append(line)
+        elif begun and line.startswith((b" ", b"\n")):
+            held.append(line)
+        elif begun and line.startswith(_NOBODY_LISTENS) and any(_WORKER in one for one in held):
+            begun -= 1
+            held = [_TRACEBACK] * begun
+        else:
+            yield from held
+            held, begun = [], 0
+            if line != _INCUBATOR:
+                yield line
+    yield from held

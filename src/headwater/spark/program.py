@@ -79,7 +79,6 @@ class Program:
         fuse(self.flow)
         sum_at_sources(self.catalyst, self.flow)
         self._frames: dict[int, list[DataFrame]] = {}
-        self.session.conf.set("spark.sql.shuffle.partitions", str(self.tasks))
 
     @property
     def flow(self) -> Flow:
@@ -130,6 +129,8 @@ class Program:
 
     def _collected(self, frame: DataFrame, batch: Batch) -> list[str]:
         try:
+            # Executors come and go, and with them the number of tasks.
+            self.session.conf.set("spark.sql.shuffle.partitions", str(batch.tasks))
             self.session.sparkContext.setLocalProperty(BATCH, json.dumps(batch.to_json()))
             return [row[0] for row in frame.select("*").collect()]
         except PySparkException as error:

@@ -74,6 +74,12 @@ def test_wrong_sql_is_shown_with_a_caret(headwater: Run, published: Path) -> Non
     assert lines[2].strip() == "^"
 
 
+def test_an_order_may_be_given_by_the_number_of_a_column(headwater: Run, published: Path) -> None:
+    ran = headwater("query", published, "SELECT * FROM revenue ORDER BY 1, 2 LIMIT 1", "--json")
+    assert ran.code == 0
+    assert len(ran.out.splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("sql", "sentence"),
     [

@@ -24,6 +24,7 @@ PIPE = b"BrokenPipeError: [Errno 32] Broken pipe\n"
         ([TRACE, OTHER, PIPE], [TRACE, OTHER, PIPE]),
         ([TRACE, WORKER, b"ValueError: x\n", b"a\n"], [TRACE, WORKER, b"ValueError: x\n", b"a\n"]),
         ([TRACE, TRACE, WORKER, PIPE], [TRACE]),
+        ([TRACE, TRACE, WORKER, WORKER, PIPE, WORKER, PIPE, b"a\n"], [b"a\n"]),
         ([TRACE, WORKER], [TRACE, WORKER]),
     ],
 )
