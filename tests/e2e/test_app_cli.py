@@ -77,7 +77,8 @@ def test_views_are_followed_until_ctrl_c(directory: Path) -> None:
         finally:
             program.kill()
     # Not a line of Spark's own.
-    assert (program.returncode, rest, errors) == (0, "", "")
+    assert (program.returncode, rest) == (0, "")
+    assert [line.split(",")[0] for line in errors.splitlines()] == ["Ending after the running batch"]
     assert asked(directory, "SELECT country FROM revenue ORDER BY 1") == [{"country": "DE"}, {"country": "FR"}]
 
 

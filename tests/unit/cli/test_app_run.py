@@ -110,7 +110,7 @@ def test_spark_that_was_ended_with_the_program_is_no_failure(headwater: Run, app
     ran = headwater("run", app)
     ending, ended = ran.err.splitlines()
     assert (ran.code, ended) == (0, "Ended in the middle of a batch, of which nothing has happened.")
-    assert ending.startswith("Ending after the batch that is running")
+    assert ending.startswith("Ending after the running batch")
 
 
 def test_a_record_that_fails_is_a_sentence_and_a_hint(headwater: Run, app: Path, program: Program) -> None:
