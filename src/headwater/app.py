@@ -209,7 +209,7 @@ class App:
         runtime = self.plan()
         with Store(self.directory) as store:
             built, excluded = store.generation(snapshot.generation), store.excluded(snapshot.generation)
-        if built.fingerprint != runtime.program.fingerprint:
+        if not runtime.defines(built.definition):
             raise UsageError(
                 "The views are defined otherwise now than when they were built.",
                 hint="Run the application first, so that they are built anew.",

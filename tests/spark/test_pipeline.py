@@ -221,6 +221,33 @@ def test_tasks_share_a_union_by_its_keys_not_by_its_branches(tmp_path: Path) -> 
             assert verified(app)
 
 
+DISTINCTS = """
+    SELECT customer, avg(DISTINCT amount) AS mean, sum(DISTINCT id) FILTER (WHERE amount > 10) AS ids,
+        median(amount) AS middle, min(id) AS least
+    FROM orders GROUP BY customer
+"""
+
+
+def test_state_of_another_plan_of_the_same_sql_is_not_gone_on_with(tmp_path: Path) -> None:
+    dice = random.Random(12)
+    for number in range(4):
+        with shop(tmp_path, {"distincts": DISTINCTS}) as app:
+            # Spark numbers the columns of all topics, and plans distinct aggregates in the order of numbers.
+            for extra in range(number):
+                app.topic(f"extra{number}{extra}", "a bigint, b bigint")
+            trade(app, dice, 3)
+            app.catch_up()
+            assert verified(app)
+
+
+def test_the_same_application_goes_on_with_its_state(tmp_path: Path) -> None:
+    for _ in range(3):
+        with shop(tmp_path) as app:
+            trade(app, random.Random(13), 1)
+            app.catch_up()
+            assert len(app.generations()) == 1
+
+
 def test_a_subscriber_gets_the_content_and_then_every_change(app: App) -> None:
     app.log.append("orders", [{"id": 1, "customer": 7, "amount": 5}])
     app.catch_up()

@@ -26,6 +26,7 @@ from headwater.spark.failures import in_view, query_failure, unexpected, view_fa
 from headwater.spark.flow import Flow, Project, Relation
 from headwater.spark.functions import register
 from headwater.spark.fusing import fuse
+from headwater.spark.layout import layout
 from headwater.spark.naming import in_order
 from headwater.spark.operators import arrow_type
 from headwater.spark.planner import Planner
@@ -78,6 +79,7 @@ class Program:
         prune(self.flow)
         fuse(self.flow)
         sum_at_sources(self.catalyst, self.flow)
+        self._layout = layout(self.flow)
         self._frames: dict[int, list[DataFrame]] = {}
 
     @property
@@ -108,9 +110,9 @@ class Program:
 
     @property
     def fingerprint(self) -> str:
-        # Operators follow from the rest, and how they are called is of no account.
-        defining = {name: part for name, part in self.definition.items() if name != "operators"}
-        return hashlib.sha256(json.dumps(defining, sort_keys=True).encode()).hexdigest()
+        """Of what the views are and of what is kept for them: state of the same fingerprint can be gone on with."""
+        kept = [meaning(self.definition), *self._layout]
+        return hashlib.sha256(json.dumps(kept).encode()).hexdigest()
 
     def run(self, batch: Batch) -> list[StageNote]:
         """Runs a batch; what its stages have written. Nothing has happened until that is committed."""
@@ -198,6 +200,11 @@ class Program:
             return known
         renamed = [self.catalyst.alias(old, new) for old, new in zip(known.output, output, strict=True)]
         return known.then(Project(renamed), output=output)
+
+
+def meaning(definition: Mapping[str, Any]) -> str:
+    """What a definition says about the views, as text; operators follow from it."""
+    return json.dumps({name: part for name, part in definition.items() if name != "operators"}, sort_keys=True)
 
 
 def topic_schema(topic: Topic) -> StructType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,7 +14,7 @@ from headwater.engine.store import Excluded
 from headwater.log.embedded import EmbeddedLog
 from headwater.model.position import Position
 from headwater.spark.explaining import explain
-from headwater.spark.program import Program
+from headwater.spark.program import Program, meaning
 from headwater.spark.session import start_session
 from headwater.spark.verification import Batches, Verification
 
@@ -35,6 +36,10 @@ class Runtime:
         on_step(f"Planning {len(views)} {'view' if len(views) == 1 else 'views'}")
         self.program = Program(session, log.topics(), views, self._functions)
         self._batches: Batches | None = None
+
+    def defines(self, definition: Mapping[str, Any]) -> bool:
+        """Whether the views mean what a definition says, even if they are planned in another way now."""
+        return meaning(definition) == meaning(self.program.definition)
 
     def explain(self, state: Mapping[str, Size] | None) -> Explanation:
         """The operators, with the size of their state where it is known."""

@@ -34,6 +34,8 @@ _SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.ansi.enabled": "true",
+    # Expressions as text are compared, so they must be whole.
+    "spark.sql.debug.maxToStringFields": "100000",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.sql.legacy.allowHashOnMapType": "true",
     "spark.sql.optimizer.excludedRules": ",".join(_EXCLUDED_RULES),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -19,10 +18,11 @@ from tests.unit.cli.conftest import Run
 class Runtime:
     """Finds these differences in every view."""
 
-    program = SimpleNamespace(fingerprint="one")
-
     def __init__(self, differences: Sequence[Difference]) -> None:
         self._differences = differences
+
+    def defines(self, definition: object) -> bool:
+        return True
 
     def verify(self, view: str, content: object, position: Position, excluded: object) -> Verification:
         return Verification(view, position, 2, self._differences)
