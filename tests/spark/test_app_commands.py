@@ -88,7 +88,7 @@ def test_the_general_operator_says_what_it_recomputes(file: Path) -> None:
 def test_the_levels_are_a_picture(file: Path) -> None:
     code, out, err = run("explain", file)
     assert (code, err) == (0, "")
-    assert "level 5   " in out
+    assert "level 4   " in out
     assert {line for line in out.splitlines() if line in VIEWS} == set(VIEWS)
 
 
