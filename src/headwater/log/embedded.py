@@ -23,14 +23,7 @@ from headwater.log.clock import Clock
 from headwater.log.commit import Commit, Committed, Conflict, Request
 from headwater.log.consumer import LEASE, Consumer
 from headwater.log.dispatch import Dispatcher
-from headwater.log.follow import (
-    Follower,
-    check_not_compacted,
-    check_reached,
-    compacted_commit,
-    microseconds,
-    wait_past,
-)
+from headwater.log.follow import Follower, check_not_compacted, check_reached, compacted_to, microseconds, wait_past
 from headwater.log.groups import Membership
 from headwater.log.intake import Intake
 from headwater.log.keys import newest_rows
@@ -193,8 +186,7 @@ class EmbeddedLog(Log):
 
     def compacted(self, topics: Sequence[str]) -> Position:
         self._check_open()
-        known = [self.topic(name) for name in topics]
-        return Position(CommitNumber(max((compacted_commit(self._catalog, topic) for topic in known), default=0)))
+        return compacted_to(self._catalog, [self.topic(name) for name in topics])
 
     def wait(self, after: Position, timeout: timedelta) -> Position:
         self._check_open()
@@ -223,8 +215,7 @@ class EmbeddedLog(Log):
         columns: Sequence[str] | None = None,
         partition: int | None = None,
     ) -> Iterator[Batch]:
-        follower = self._follower(topics, start, end, columns, partition)
-        return follower.batches(follow=follow, patience=patience)
+        return self._follower(topics, start, end, columns, partition).batches(follow=follow, patience=patience)
 
     def scan(
         self,

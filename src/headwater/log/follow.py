@@ -213,6 +213,11 @@ def check_not_compacted(catalog: Catalog, topic: Topic, commit: int) -> None:
         raise PositionGone(topic.name, commit, compacted, "compaction")
 
 
+def compacted_to(catalog: Catalog, topics: Sequence[Topic]) -> Position:
+    """How far compaction has been in some topics."""
+    return Position(CommitNumber(max((compacted_commit(catalog, topic) for topic in topics), default=0)))
+
+
 def compacted_commit(catalog: Catalog, topic: Topic) -> int:
     """The last commit whose records compaction has looked at; 0 if it was never here."""
     with catalog.read() as tx:
