@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import pyarrow as pa
 from py4j.java_gateway import is_instance_of
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
@@ -69,6 +70,14 @@ class Catalyst:
     def frame(self, plan: Node) -> DataFrame:
         """A DataFrame of a plan."""
         return DataFrame(self._datasets.ofRows(self.session._jsparkSession, plan), self.session)  # noqa: SLF001
+
+    def collect(self, frame: DataFrame) -> pa.Table:
+        """The rows of a DataFrame. All of them may be null: what Spark says can not be is null after an outer join."""
+        columns = []
+        for attribute in items(analyzed(frame).output()):
+            column, given = self.column(attribute), _parse_datatype_json_string(attribute.dataType().json())
+            columns.append(column if given == nullable(given) else column.cast(nullable(given)))
+        return frame.select(*columns).toArrow()
 
     def column(self, expression: Expression) -> Column:
         return ClassicColumn(self._utilities.column(expression))

@@ -34,7 +34,7 @@ class Natives:
         empty = None
         if not grouping:
             nothing = catalyst.plans.LocalRelation(node.child().output(), catalyst.nil, False, catalyst.none)
-            empty = catalyst.frame(node.withNewChildren(catalyst.sequence([nothing]))).toArrow()
+            empty = catalyst.collect(catalyst.frame(node.withNewChildren(catalyst.sequence([nothing]))))
         # A new row may join two sessions into one, so the rows of all sessions stay together.
         keys = [catalyst.normalized(expression) for expression in grouping if not is_session(expression)]
         output = [name.toAttribute() for name in named]

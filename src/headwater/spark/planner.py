@@ -165,7 +165,7 @@ class Planner:
 
     def _constant(self, node: Node) -> Relation:
         output = items(node.output())
-        table = self.catalyst.frame(node).toArrow()
+        table = self.catalyst.collect(self.catalyst.frame(node))
         table = table.rename_columns([f"c{number}" for number in range(len(output))])
         number = self.operators.flow.number()
         types = [data_type(attribute) for attribute in output]

@@ -86,7 +86,7 @@ class Batches:
 
     def _collected(self, view: str, frame: DataFrame) -> pa.Table:
         try:
-            return frame.toArrow()
+            return self._catalyst.collect(frame)
         except PySparkException as error:
             failure = view_failure(error, {}, {})
             raise (ViewFailed(view, failure.message) if failure else unexpected(error)) from error
