@@ -28,8 +28,9 @@ def _source(flow: Flow, edge: Edge) -> Source | None:
         return None
     origins = edge.branch.origins(edge.summing.columns)
     aggregate = edge.summing.aggregate
-    # Keys with floating-point numbers are brought into one form by Spark.
-    if origins is None or any(holds_floats(aggregate.schema.field(name).type) for name in aggregate.key):
+    # Without a column a table does not know how many rows it has; keys with floating-point numbers are brought into
+    # one form by Spark.
+    if not origins or any(holds_floats(aggregate.schema.field(name).type) for name in aggregate.key):
         return None
     types = [source.types[place] for place in origins[: len(aggregate.key)]]
     columns = [source.columns[place] for place in origins]
