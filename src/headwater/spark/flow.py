@@ -67,9 +67,15 @@ class Branch:
         for step in self.steps:
             if not isinstance(step, Project):
                 return None
-            for column in step.columns:
-                if kind(column) == "Alias" and _is_attribute(column.child()) and identity(column.child()) in places:
-                    places[identity(column)] = places[identity(column.child())]
+            made = [column for column in step.columns if kind(column) == "Alias"]
+            renamed = {
+                identity(column): places[identity(column.child())]
+                for column in made
+                if _is_attribute(column.child()) and identity(column.child()) in places
+            }
+            # A union gives what is computed in one branch the number of another one's column.
+            hidden = {identity(column) for column in made}
+            places = {number: place for number, place in places.items() if number not in hidden} | renamed
         found = [places.get(identity(column)) if _is_attribute(column) else None for column in columns]
         return None if None in found else tuple(place for place in found if place is not None)
 
