@@ -49,22 +49,21 @@ class AggregatePlan:
     outputs: list[Expression] = field(default_factory=list)
     finishing: list[Expression] = field(default_factory=list)
     results: list[Expression] = field(default_factory=list)
-    _functions: list[tuple[FunctionKind, int, int]] = field(default_factory=list)
+    _functions: list[tuple[FunctionKind, tuple[int, ...]]] = field(default_factory=list)
 
     def add(
         self, function: FunctionKind, arguments: Sequence[Expression], output: Expression, result: DataType
     ) -> None:
-        first = len(self.arguments)
-        self.arguments += arguments
-        self._functions.append((function, first, len(self.arguments)))
+        places = tuple(self._place(argument) for argument in arguments)
+        self._functions.append((function, places))
         self.outputs.append(output)
         self.types.append(result)
 
     def measures(self, catalyst: Catalyst, arguments: Sequence[Expression]) -> list[Expression] | None:
         """What each row adds to the kernel's measures, in their order; None if that can not be said in SQL."""
         measures: list[Expression] = []
-        for function, first, last in self._functions:
-            given = arguments[first:last]
+        for function, places in self._functions:
+            given = [arguments[place] for place in places]
             if function not in ("count", "sum") or (function == "sum" and not _measurable(data_type(given[0]))):
                 return None
             if given:
@@ -78,10 +77,21 @@ class AggregatePlan:
         """The kernel's functions, given what the arguments' columns are called."""
         return tuple(
             Function(
-                function, tuple(names[first:last]), f"f{number}", to_arrow_type(self.types[number], timezone="UTC")
+                function,
+                tuple(names[place] for place in places),
+                f"f{number}",
+                to_arrow_type(self.types[number], timezone="UTC"),
             )
-            for number, (function, first, last) in enumerate(self._functions)
+            for number, (function, places) in enumerate(self._functions)
         )
+
+    def _place(self, argument: Expression) -> int:
+        """Where an argument is among the others: functions of the same one share it, and what is kept of it."""
+        for place, known in enumerate(self.arguments):
+            if known.semanticEquals(argument):
+                return place
+        self.arguments.append(argument)
+        return len(self.arguments) - 1
 
 
 def _measurable(given: DataType) -> bool:

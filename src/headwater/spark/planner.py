@@ -30,6 +30,7 @@ from headwater.spark.joins import JOINS, Joins
 from headwater.spark.natives import Natives, is_session
 from headwater.spark.operators import Input, Operators, port_schema
 from headwater.spark.projection import GENERATORS
+from headwater.spark.ranking import Ranking, ranking
 from headwater.views.aggregate import Aggregate
 from headwater.views.publish import Publish
 from headwater.views.topk import Order, TopK
@@ -115,7 +116,9 @@ class Planner:
     # Steps on edges.
 
     def _project(self, node: Node) -> Relation:
-        relation, columns = self._attach(self.relation(node.child()), items(node.projectList()))
+        ranked = ranking(node)
+        child = self._ranked(ranked) if ranked else self.relation(node.child())
+        relation, columns = self._attach(child, items(node.projectList()))
         return relation.then(Project(columns), output=[column.toAttribute() for column in columns])
 
     def _filter(self, node: Node) -> Relation:
@@ -243,6 +246,19 @@ class Planner:
     def _window(self, node: Node) -> Relation:
         return self._natives.window(node, self.relation(node.child()))
 
+    def _ranked(self, given: Ranking) -> Relation:
+        """The first rows of each group."""
+        window = given.window
+        child = self.relation(window.child())
+        limit = max(0, given.last - given.first + 1)
+        relation = self._top(
+            child, items(window.orderSpec()), limit, given.first - 1, partition=items(window.partitionSpec())
+        )
+        for condition in given.conditions:
+            attached, (kept,) = self._attach(relation, [condition])
+            relation = attached.then(Filter(kept), output=relation.output)
+        return relation
+
     def _limit(self, node: Node) -> Relation:
         limit, offset, projects = _LIMIT_MAX, 0, []
         while kind(node) != "Sort" and not _is_constant(node):
@@ -265,19 +281,32 @@ class Planner:
             relation = relation.then(Project(columns), output=[column.toAttribute() for column in columns])
         return relation
 
-    def _top(self, given: Relation, orders: Sequence[Expression], limit: int, offset: int) -> Relation:
+    def _top(
+        self,
+        given: Relation,
+        orders: Sequence[Expression],
+        limit: int,
+        offset: int,
+        partition: Sequence[Expression] = (),
+    ) -> Relation:
         child, keys = self._attach(given, [order.child() for order in orders])
-        columns = [*child.output, *keys]
+        groups = [self.catalyst.normalized(expression) for expression in partition]
+        columns = list(child.output)
+        places = [_placed(columns, expression) for expression in (*keys, *groups)]
         schema = port_schema("c", columns)
+        names = [schema.names[place] for place in places]
         order = tuple(
             Order(name, "Desc" in kind(order.direction()), "First" in kind(order.nullOrdering()))
-            for name, order in zip(schema.names[len(child.output) :], orders, strict=True)
+            for name, order in zip(names, orders, strict=False)
         )
-        kernel = TopK(schema, (), order, limit, offset)
+        kernel = TopK(schema, tuple(names[len(orders) :]), order, limit, offset)
         detail = ", ".join(str(order.sql()) for order in orders)
+        if groups:
+            detail += f" per {', '.join(str(group.sql()) for group in groups)}"
         types = [data_type(column) for column in columns]
-        operator = self.operators.add(f"top {limit}", detail, kernel, {"rows": Input(child, columns, [])}, types)
-        return Relation((Branch(operator.number, [*child.output, *(None for _ in keys)]),), given.output)
+        operator = self.operators.add(f"top {limit}", detail, kernel, {"rows": Input(child, columns, groups)}, types)
+        hidden = [None for _ in range(len(columns) - len(child.output))]
+        return Relation((Branch(operator.number, [*child.output, *hidden]),), given.output)
 
     def _attach(self, relation: Relation, expressions: Sequence[Expression]) -> tuple[Relation, list[Expression]]:
         """Scalar subqueries inside expressions become columns: a join with the one row of each."""
@@ -305,6 +334,16 @@ class Planner:
         if not below:
             return expression
         return expression.withNewChildren(self.catalyst.sequence([self._replaced(child, columns) for child in below]))
+
+
+def _placed(columns: list[Expression], expression: Expression) -> int:
+    """The place of an expression among columns, to which it is added if it is not one of them."""
+    if kind(expression) == "AttributeReference":
+        for place, column in enumerate(columns):
+            if identity(column) == identity(expression):
+                return place
+    columns.append(expression)
+    return len(columns) - 1
 
 
 def _is_constant(node: Node) -> bool:
