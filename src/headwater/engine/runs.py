@@ -248,7 +248,9 @@ def hashes_of(table: pa.Table) -> Hashes:
 def matching(hashes: Hashes, wanted: Hashes) -> Hashes:
     """The numbers of the rows whose hash is wanted. Both are sorted, and what is wanted is there once."""
     if len(hashes) <= len(wanted):
-        return np.flatnonzero(np.isin(hashes, wanted, kind="sort"))
+        places = np.searchsorted(wanted, hashes)
+        places[places == len(wanted)] = 0
+        return np.flatnonzero(wanted[places] == hashes) if len(wanted) else np.zeros(0, dtype=np.int64)
     first = np.searchsorted(hashes, wanted, "left")
     count = np.searchsorted(hashes, wanted, "right") - first
     hit = np.flatnonzero(count)

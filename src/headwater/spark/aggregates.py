@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
@@ -31,7 +30,6 @@ _COMPARABLE = (
     BinaryType, BooleanType, ByteType, DateType, DecimalType, DoubleType, FloatType, IntegerType, LongType, ShortType,
     StringType, TimestampNTZType, TimestampType,
 )  # fmt: skip
-_LIMB = 0xFFFFFFFF
 _LONG_DIGITS_MAX = 18
 _SUMMED = (LongType, DecimalType, DoubleType)
 
@@ -59,19 +57,14 @@ class AggregatePlan:
         self.outputs.append(output)
         self.types.append(result)
 
-    def measures(self, catalyst: Catalyst, arguments: Sequence[Expression]) -> list[Expression] | None:
-        """What each row adds to the kernel's measures, in their order; None if that can not be said in SQL."""
-        measures: list[Expression] = []
-        for function, places in self._functions:
-            given = [arguments[place] for place in places]
-            if function not in ("count", "sum") or (function == "sum" and not _measurable(data_type(given[0]))):
-                return None
-            if given:
-                present = [catalyst.expressions.IsNotNull(argument) for argument in given]
-                measures.append(catalyst.as_long(reduce(catalyst.expressions.And, present)))
-            if function == "sum":
-                measures += _limbs(catalyst, given[0])
-        return measures
+    @property
+    def adds_up(self) -> bool:
+        """Whether all functions are counts and sums of whole numbers and decimals."""
+        doubles = [isinstance(data_type(argument), DoubleType) for argument in self.arguments]
+        return all(
+            function == "count" or (function == "sum" and not any(doubles[place] for place in places))
+            for function, places in self._functions
+        )
 
     def functions(self, names: Sequence[str]) -> tuple[Function, ...]:
         """The kernel's functions, given what the arguments' columns are called."""
@@ -99,18 +92,6 @@ def _measurable(given: DataType) -> bool:
     if isinstance(given, DecimalType):
         return given.precision <= _LONG_DIGITS_MAX
     return isinstance(given, ByteType | ShortType | IntegerType | LongType)
-
-
-def _limbs(catalyst: Catalyst, argument: Expression) -> list[Expression]:
-    """The two limbs of a whole number, 0 for null; `views/exact.py` says what they are."""
-    expressions = catalyst.expressions
-    is_decimal = isinstance(data_type(argument), DecimalType)
-    whole = expressions.UnscaledValue(argument) if is_decimal else catalyst.as_long(argument)
-    limbs = [
-        expressions.BitwiseAnd(whole, catalyst.literal(_LIMB)),
-        expressions.ShiftRight(whole, catalyst.literal(32)),
-    ]
-    return [expressions.Coalesce(catalyst.sequence([limb, catalyst.zero()])) for limb in limbs]
 
 
 def plan_aggregates(catalyst: Catalyst, expressions: Sequence[Expression]) -> AggregatePlan | None:

@@ -119,18 +119,6 @@ class Catalyst:
     def as_double(self, value: Expression) -> Expression:
         return self._cast(value, "DoubleType")
 
-    def as_long(self, value: Expression) -> Expression:
-        return self._cast(value, "LongType")
-
-    def literal(self, value: int) -> Expression:
-        """A number: of 32 bits if it fits, else of 64."""
-        return self.module(f"{_CATALYST}.expressions.Literal").apply(value)
-
-    def zero(self) -> Expression:
-        """0 as a number of 64 bits."""
-        long = self.module("org.apache.spark.sql.types.LongType")
-        return self.module(f"{_CATALYST}.expressions.Literal").default(long)
-
     def normalized(self, expression: Expression) -> Expression:
         """A key in which all NaN are one and -0.0 is 0.0, as Spark groups by it."""
         return self._normalization.normalize(expression)
@@ -224,6 +212,15 @@ def walk(expression: Expression) -> Iterator[Expression]:
     yield expression
     for child in children(expression):
         yield from walk(child)
+
+
+def conjuncts(condition: Expression) -> Iterator[Expression]:
+    """The conditions that a condition is the conjunction of."""
+    if kind(condition) == "And":
+        for child in children(condition):
+            yield from conjuncts(child)
+    else:
+        yield condition
 
 
 def data_type(value: Any) -> DataType:

@@ -39,7 +39,7 @@ def _operator(given: flow.Flow, operator: flow.Operator, state: Mapping[str, Siz
         number=operator.number,
         level=operator.level,
         label=label(operator),
-        inputs=[_input(edge) for edge in edges],
+        inputs=[_input(edge, given.key(edge)) for edge in edges],
         linear=linear,
         recomputed=recomputed,
         view=operator.view,
@@ -53,9 +53,9 @@ def _state(name: str, state: Mapping[str, Size]) -> Size:
     return Size(sum(one.rows for one in mine), sum(one.bytes for one in mine), sum(one.runs for one in mine))
 
 
-def _input(edge: flow.Edge) -> Input:
-    steps = [text for step in edge.branch.steps for text in _step(step, edge.key)]
-    return Input(edge.port, edge.branch.producer, steps[::-1], [short(key) for key in edge.key])
+def _input(edge: flow.Edge, key: Sequence[Expression]) -> Input:
+    steps = [text for step in edge.branch.steps for text in _step(step, key)]
+    return Input(edge.port, edge.branch.producer, steps[::-1], [short(column) for column in key])
 
 
 def _step(step: flow.LinearStep, key: Sequence[Expression]) -> list[str]:
@@ -88,11 +88,7 @@ def _work(operator: flow.Operator, edges: Sequence[flow.Edge]) -> tuple[list[str
         return [], [f"the first {kernel.limit:,}{f' after {kernel.offset:,}' if kernel.offset else ''}"]
     if not isinstance(kernel, Aggregate):
         return [], []
-    summing = edges[0].summing
-    names, given = (
-        (summing.aggregate.schema.names, summing.columns) if summing else (kernel.schema.names, edges[0].columns)
-    )
-    columns = dict(zip(names, given, strict=True))
+    columns = dict(zip(kernel.schema.names, edges[0].columns, strict=True))
     texts = {
         f"{function.kind}({', '.join(short(columns[name]) for name in function.arguments) or '*'})": function.kind
         for function in kernel.functions

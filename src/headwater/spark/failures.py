@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pyspark.errors import AnalysisException, ParseException, PySparkException, PythonException
+from pyspark.errors import AnalysisException, ParseException, PySparkException, PythonException, QueryContextType
 
 from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery, ViewFailed
 
@@ -39,6 +39,8 @@ def view_failure(error: PySparkException, views: dict[str, str], owners: dict[in
         return None
     message = (error.getMessage() or str(error)).split("\n== SQL")[0].strip()
     for context in error.getQueryContext():
+        if context.contextType() != QueryContextType.SQL:
+            continue
         view = _view_of(context, views)
         if view is not None:
             return ViewFailed(view, f"{_sentence(message)} In the SQL: {context.fragment()}")
@@ -76,8 +78,8 @@ def unexpected(error: PySparkException) -> InternalError:
 
 
 def _view_of(context: Any, views: dict[str, str]) -> str | None:
-    texts = context._q.sqlText() if hasattr(context, "_q") else None  # noqa: SLF001
-    text = str(texts.get()) if texts is not None and texts.isDefined() else ""
+    texts = context._q.sqlText()  # noqa: SLF001
+    text = str(texts.get()) if texts.isDefined() else ""
     fragment = str(context.fragment())
     exact = [name for name, sql in views.items() if sql == text]
     return next(iter(exact or [name for name, sql in views.items() if fragment and fragment in sql]), None)

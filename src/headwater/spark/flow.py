@@ -6,14 +6,14 @@ runs it. A relation is what a plan's node stands for: some branches, each a prod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
-from headwater.spark.catalyst import Expression, Node, identity, kind
+from headwater.spark.catalyst import Expression, Node, children, conjuncts, identity, kind
 from headwater.views.aggregate import Aggregate
 from headwater.views.kernel import Kernel
 
@@ -51,6 +51,14 @@ LinearStep: TypeAlias = Filter | Project | Expand | Generate
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """Columns of a producer that are taken as they are: their places, and the places of those that must not be null."""
+
+    places: tuple[int, ...]
+    present: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Branch:
     """The rows of a producer, its columns bound to attributes (None: not used), and the steps that they take."""
 
@@ -61,23 +69,31 @@ class Branch:
     def then(self, *steps: LinearStep) -> Branch:
         return replace(self, steps=self.steps + steps)
 
-    def origins(self, columns: Sequence[Expression]) -> tuple[int, ...] | None:
-        """Which columns of the producer these are, if the steps only choose and rename."""
+    def choice(self, columns: Sequence[Expression]) -> Choice | None:
+        """Which columns of the producer these are, if the steps only choose, rename and leave out nulls."""
         places = {identity(attribute): place for place, attribute in enumerate(self.binding) if attribute is not None}
+        present: list[int | None] = []
         for step in self.steps:
-            if not isinstance(step, Project):
+            if isinstance(step, Filter):
+                conditions = list(conjuncts(step.condition))
+                if any(kind(condition) != "IsNotNull" for condition in conditions):
+                    return None
+                present += [_place(children(condition)[0], places) for condition in conditions]
+            elif isinstance(step, Project):
+                made = [column for column in step.columns if kind(column) == "Alias"]
+                renamed = {
+                    identity(column): place for column in made if (place := _place(column.child(), places)) is not None
+                }
+                # A union gives what is computed in one branch the number of another one's column.
+                hidden = {identity(column) for column in made}
+                places = {number: place for number, place in places.items() if number not in hidden} | renamed
+            else:
                 return None
-            made = [column for column in step.columns if kind(column) == "Alias"]
-            renamed = {
-                identity(column): places[identity(column.child())]
-                for column in made
-                if _is_attribute(column.child()) and identity(column.child()) in places
-            }
-            # A union gives what is computed in one branch the number of another one's column.
-            hidden = {identity(column) for column in made}
-            places = {number: place for number, place in places.items() if number not in hidden} | renamed
-        found = [places.get(identity(column)) if _is_attribute(column) else None for column in columns]
-        return None if None in found else tuple(place for place in found if place is not None)
+        found = [*(_place(column, places) for column in columns), *present]
+        known = tuple(place for place in found if place is not None)
+        if len(known) != len(found):
+            return None
+        return Choice(known[: len(columns)], tuple(dict.fromkeys(known[len(columns) :])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +117,6 @@ class Source:
     constant: pa.Table | None
     columns: Sequence[str]
     types: Sequence[DataType]
-    sums: Aggregate | None = None
-    """Adds its records up as this aggregate would have them measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,30 +155,18 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
-class Summing:
-    """What the measures of an edge are sums of: an aggregate of the unmeasured rows, and their columns."""
-
-    aggregate: Aggregate
-    columns: Sequence[Expression]
-
-
-@dataclass(frozen=True, slots=True)
 class Edge:
-    """What a branch's rows become for a port of an operator: its columns, and the key they are partitioned by."""
+    """What a branch's rows become for a port of an operator: its columns."""
 
     number: int
     branch: Branch
     operator: int
     port: str
     columns: Sequence[Expression]
-    key: Sequence[Expression]
-    measures: Sequence[Expression] = ()
-    """Whole numbers that come, times the weight, after the columns."""
-    summing: Summing | None = None
-    is_summed: bool = False
-    """Whether the measures are sums already, and not to be multiplied by the weight."""
-    shown: tuple[int, ...] | None = None
-    """The producer's columns that these are, if it hands them on in its own stage."""
+    choice: Choice | None = None
+    """The producer's columns that these are, if nothing has to be computed: then Spark does not see the rows."""
+    stays: bool = False
+    """Whether the rows go to an operator of the same stage, where they are."""
 
 
 @dataclass(slots=True)
@@ -191,20 +193,17 @@ class Flow:
     @property
     def projected(self) -> list[Edge]:
         """The edges on which Spark computes."""
-        return [edge for edge in self.edges if edge.shown is None]
+        return [edge for edge in self.edges if edge.choice is None]
 
-    def connect(
-        self,
-        relation: Relation,
-        operator: int,
-        port: str,
-        columns: Sequence[Expression],
-        key: Sequence[Expression],
-        measures: Sequence[Expression] = (),
-        summing: Summing | None = None,
-    ) -> None:
+    def key(self, edge: Edge) -> list[Expression]:
+        """What the rows of an edge are placed by."""
+        kernel = self.operators[edge.operator].kernel
+        places = {name: place for place, name in enumerate(brought(kernel, edge.port).names)}
+        return [edge.columns[places[name]] for name in kernel.keys[edge.port]]
+
+    def connect(self, relation: Relation, operator: int, port: str, columns: Sequence[Expression]) -> None:
         for branch in relation.branches:
-            self.edges.append(Edge(len(self.edges), branch, operator, port, columns, key, measures, summing))
+            self.edges.append(Edge(len(self.edges), branch, operator, port, columns))
 
     def above(self, *relations: Relation) -> int:
         """The level of an operator that reads these."""
@@ -213,8 +212,14 @@ class Flow:
         )
 
 
-def _is_attribute(expression: Expression) -> bool:
-    return kind(expression) == "AttributeReference"
+def brought(kernel: Kernel, port: str) -> pa.Schema:
+    """The columns that edges bring to a port; of an aggregate that takes measures, what these are made of."""
+    return kernel.schema if isinstance(kernel, Aggregate) else kernel.ports[port]
+
+
+def _place(expression: Expression, places: Mapping[int, int]) -> int | None:
+    """Where a column is found, if it is one."""
+    return places.get(identity(expression)) if kind(expression) == "AttributeReference" else None
 
 
 def node_text(node: Node) -> str:

@@ -15,11 +15,11 @@ def fuse(flow: Flow) -> None:
         alone = sum(other.operator == edge.operator for other in flow.edges) == 1
         if view.view is None or producer is None or producer.native is not None or not alone:
             continue
-        shown = edge.branch.origins(edge.columns)
-        if shown is not None and _places_rows(producer, shown):
-            flow.edges[place] = replace(edge, shown=shown)
+        choice = edge.choice
+        if choice is not None and not choice.present and _places_rows(producer, choice.places):
+            flow.edges[place] = replace(edge, stays=True)
             # Every kernel but Rows, which is not shown, gives every change once.
-            whole = len(set(shown)) == len(producer.kernel.output)
+            whole = len(set(choice.places)) == len(producer.kernel.output)
             kernel = Publish(view.kernel.ports["rows"], consolidated=whole)
             flow.operators[edge.operator] = replace(view, level=producer.level, kernel=kernel)
 

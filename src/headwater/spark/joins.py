@@ -52,7 +52,7 @@ class Joins:
             null_safe=null_safe,
             single=single,
         )
-        inputs = {"left": Input(left, sides[0], left_key), "right": Input(right, sides[1], right_key)}
+        inputs = {"left": Input(left, sides[0]), "right": Input(right, sides[1])}
         attributes: list[Expression | None] = [*left.output, *(None for _ in left_key)]
         columns = list(sides[0])
         if how in ("inner", "left", "right", "full"):

@@ -32,11 +32,10 @@ def _operator(operator: Operator) -> Iterator[str]:
 def _edge(edge: Edge) -> Iterator[str]:
     columns = _Columns()
     columns.add("from", edge.branch.binding)
-    yield f"{edge.branch.producer} -> {edge.operator} {edge.port} {edge.shown}"
+    yield f"{edge.branch.producer} -> {edge.operator} {edge.port} {edge.stays}"
     for number, step in enumerate(edge.branch.steps):
         yield from _step(step, number, columns)
-    for expressions in (edge.columns, edge.key, edge.measures):
-        yield ", ".join(columns.text(expression) for expression in expressions)
+    yield ", ".join(columns.text(expression) for expression in edge.columns)
 
 
 def _step(step: LinearStep, number: int, columns: _Columns) -> Iterator[str]:

@@ -76,9 +76,7 @@ class Natives:
         native = Native(child.output, build, outputs, types, empty, self._operators.flow.number(), functions)
         detail = ", ".join(str(key.sql()) for key in keys) or "everything"
         row_types = [data_type(column) for column in columns]
-        operator = self._operators.add(
-            title, detail, kernel, {"rows": Input(child, columns, keys)}, row_types, native=native
-        )
+        operator = self._operators.add(title, detail, kernel, {"rows": Input(child, columns)}, row_types, native=native)
         return Relation((Branch(operator.number, outputs),), outputs)
 
 

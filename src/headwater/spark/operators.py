@@ -12,19 +12,16 @@ from pyspark.sql.types import DataType
 
 from headwater.errors import UnsupportedQuery
 from headwater.spark.catalyst import Catalyst, Expression, data_type
-from headwater.spark.flow import Flow, Native, Operator, Relation, Summing
+from headwater.spark.flow import Flow, Native, Operator, Relation
 from headwater.views.kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One port of an operator: which rows reach it, as which columns, partitioned by which key."""
+    """One port of an operator: which rows reach it, as which columns."""
 
     relation: Relation
     columns: Sequence[Expression]
-    key: Sequence[Expression]
-    measures: Sequence[Expression] = ()
-    summing: Summing | None = None
 
 
 class Operators:
@@ -50,7 +47,7 @@ class Operators:
         operator = Operator(number, level, title, detail, kernel, types, native, view)
         self.flow.operators[number] = operator
         for port, given in inputs.items():
-            self.flow.connect(given.relation, number, port, given.columns, given.key, given.measures, given.summing)
+            self.flow.connect(given.relation, number, port, given.columns)
         return operator
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
@@ -25,7 +24,7 @@ from headwater.spark.catalyst import (
     unaliased,
     walk,
 )
-from headwater.spark.flow import Branch, Expand, Filter, Generate, Operator, Project, Relation, Source, Summing
+from headwater.spark.flow import Branch, Expand, Filter, Generate, Operator, Project, Relation, Source
 from headwater.spark.joins import JOINS, Joins
 from headwater.spark.natives import Natives, is_session
 from headwater.spark.operators import Input, Operators, port_schema
@@ -101,16 +100,15 @@ class Planner:
         )
         schema = port_schema("c", output)
         names = dict(zip(topic.schema.names, schema.names, strict=True))
-        key = [output[topic.schema.names.index(name)] for name in topic.key]
         kernel = Upsert(schema, tuple(names[name] for name in topic.key))
-        given = Input(Relation((Branch(number, records),), records), records, key)
+        given = Input(Relation((Branch(number, records),), records), records)
         detail = f"{topic.name} by {', '.join(topic.key)}"
         operator = self.operators.add("table", detail, kernel, {"records": given}, types[: len(output)])
         return Relation((Branch(operator.number, output),), output)
 
     def publish(self, view: str, relation: Relation, schema: pa.Schema) -> Operator:
         """An operator that keeps the content of a view."""
-        inputs = {"rows": Input(relation, relation.output, relation.output)}
+        inputs = {"rows": Input(relation, relation.output)}
         return self.operators.add("publish", view, Publish(schema), inputs, [], view=view)
 
     # Steps on edges.
@@ -214,21 +212,14 @@ class Planner:
         keys = [self.catalyst.normalized(unaliased(expression)) for expression in grouping]
         schema = port_schema("c", [*keys, *arguments])
         names = schema.names
-        measures = plan.measures(self.catalyst, arguments)
-        columns = [*keys, *arguments] if measures is None else keys
-        kernel = Aggregate(tuple(names[: len(keys)]), plan.functions(names[len(keys) :]), schema)
-        summing = None
-        if measures is not None:
-            summing = Summing(kernel, [*keys, *arguments])
-            keyed = pa.schema([schema.field(name) for name in kernel.key])
-            kernel = replace(kernel, schema=keyed, measured=True)
+        kernel = Aggregate(tuple(names[: len(keys)]), plan.functions(names[len(keys) :]), schema, plan.adds_up)
         detail = ", ".join(str(key.sql()) for key in keys) or "everything"
         types = [*(data_type(key) for key in keys), *plan.types]
         operator = self.operators.add(
             "aggregate" if plan.types else "distinct",
             detail,
             kernel,
-            {"rows": Input(child, columns, keys, measures or (), summing)},
+            {"rows": Input(child, [*keys, *arguments])},
             types,
         )
         binding = [*(expression.toAttribute() for expression in grouping), *plan.outputs]
@@ -304,7 +295,7 @@ class Planner:
         if groups:
             detail += f" per {', '.join(str(group.sql()) for group in groups)}"
         types = [data_type(column) for column in columns]
-        operator = self.operators.add(f"top {limit}", detail, kernel, {"rows": Input(child, columns, groups)}, types)
+        operator = self.operators.add(f"top {limit}", detail, kernel, {"rows": Input(child, columns)}, types)
         hidden = [None for _ in range(len(columns) - len(child.output))]
         return Relation((Branch(operator.number, [*child.output, *hidden]),), given.output)
 

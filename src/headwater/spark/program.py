@@ -30,14 +30,13 @@ from headwater.spark.layout import layout
 from headwater.spark.naming import in_order
 from headwater.spark.operators import arrow_type
 from headwater.spark.planner import Planner
-from headwater.spark.pruning import prune
-from headwater.spark.slots import HASH, WEIGHT
+from headwater.spark.pruning import choose, prune
 from headwater.spark.stage import BATCH
-from headwater.spark.summing import sum_at_sources
 from headwater.spark.template import Template
 from headwater.spark.wording import label
+from headwater.views.zset import HASH, WEIGHT
 
-VERSION = 2
+VERSION = 3
 """Of how views are planned and kept. What was built by another version is built anew."""
 
 
@@ -77,8 +76,8 @@ class Program:
         for name in in_order(self.catalyst, views, self._topics):
             self._plan(name, views[name])
         prune(self.flow)
+        choose(self.flow)
         fuse(self.flow)
-        sum_at_sources(self.catalyst, self.flow)
         self._layout = layout(self.flow)
         self._frames: dict[int, list[DataFrame]] = {}
 

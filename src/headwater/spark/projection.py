@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from headwater.spark.catalyst import Catalyst, Expression, analyzed, children, identity, items, kind
 from headwater.spark.flow import Edge, Expand, Filter, Generate, LinearStep, Project
-from headwater.spark.slots import HASH, NOTE, NOTES, PASSING, ROUTE, WEIGHT, Slots
+from headwater.spark.slots import NOTES, PACKED, PARCELS, ROUTE, TASK, WEIGHT, Slots
 
 EDGE = "_edge"
 
@@ -21,15 +21,13 @@ def project(
     produced: Mapping[int, Sequence[str]],
     ports: Mapping[int, Sequence[str]],
     slots: Slots,
-    *,
-    passing: bool,
 ) -> DataFrame:
-    """The rows of each edge, computed from those of its producer. Rows that pass, and notes, stay what they are."""
+    """The rows of each edge, computed from those of its producer. Parcels and notes stay what they are."""
     projection = _Projection(catalyst, _on_edges(rows, edges), slots, edges)
     projection.bind(edges, produced)
     for depth in range(max((len(edge.branch.steps) for edge in edges), default=0)):
         projection.take([(edge, edge.branch.steps[depth]) for edge in edges if depth < len(edge.branch.steps)])
-    return projection.finish(edges, ports, passing=passing)
+    return projection.finish(edges, ports)
 
 
 def _on_edges(rows: DataFrame, edges: Sequence[Edge]) -> DataFrame:
@@ -41,7 +39,7 @@ def _on_edges(rows: DataFrame, edges: Sequence[Edge]) -> DataFrame:
     single = all(len(numbers) == 1 for numbers in by_producer.values())
     listed = (lambda *numbers: numbers[0]) if single else F.array
     route = F.col(ROUTE)
-    others = F.when(route >= PASSING, listed(route - F.lit(PASSING))).when(route == NOTES, listed(route))
+    others = F.when((route >= PARCELS) | (route == NOTES), listed(route))
     for producer, numbers in by_producer.items():
         others = others.when(route == producer, listed(*(F.lit(number) for number in numbers)))
     rest = [name for name in rows.columns if name != ROUTE]
@@ -83,23 +81,17 @@ class _Projection:
                 self._generate(edge, step)
         self._project([(edge, step) for edge, step in steps if isinstance(step, Project)])
 
-    def finish(self, edges: Sequence[Edge], ports: Mapping[int, Sequence[str]], *, passing: bool) -> DataFrame:
+    def finish(self, edges: Sequence[Edge], ports: Mapping[int, Sequence[str]]) -> DataFrame:
         """The columns of each port go into its slots."""
-        hashes: dict[int, Column] = {}
         values: dict[str, dict[int, Column]] = {slot: {} for slot in self._slots.types}
         for edge in edges:
-            key = [self._now(edge, expression) for expression in edge.key]
-            hashes[edge.number] = F.xxhash64(*key) if key else F.lit(0).cast("long")
-            columns = [self._now(edge, expression) for expression in edge.columns]
-            measures = [self._now(edge, expression) for expression in edge.measures]
-            if not edge.is_summed:
-                measures = [measure * F.col(WEIGHT) for measure in measures]
-            for slot, column in zip(ports[edge.number], [*columns, *measures], strict=True):
-                values[slot][edge.number] = column.cast(self._slots.types[slot])
-        selected = [F.col(EDGE).alias(ROUTE), self._case(hashes, F.col(HASH)).alias(HASH), F.col(WEIGHT), F.col(NOTE)]
+            for slot, expression in zip(ports[edge.number], edge.columns, strict=True):
+                # Not cast, although lists in it may say that they hold no nulls: a cast takes the place in the SQL away
+                # from what it is applied to, and with it from errors.
+                values[slot][edge.number] = self._now(edge, expression)
+        selected = [F.col(EDGE).alias(ROUTE), F.col(TASK), F.col(WEIGHT), F.col(PACKED)]
         for slot, given in self._slots.types.items():
-            otherwise = F.col(slot) if passing else F.lit(None).cast(given)
-            selected.append(self._case(values[slot], otherwise).alias(slot))
+            selected.append(self._case(values[slot], F.lit(None).cast(given)).alias(slot))
         return self._rows.select(*selected)
 
     def _project(self, steps: Sequence[tuple[Edge, Project]]) -> None:

@@ -1,4 +1,4 @@
-"""Pruning: columns of topics that no view uses are not read, not kept and not sent around."""
+"""Pruning: columns that no view uses are not read and not kept, and rows take the shortest way."""
 
 from __future__ import annotations
 
@@ -57,6 +57,14 @@ def _used(flow: Flow, producer: int) -> set[int]:
     return used
 
 
+def choose(flow: Flow) -> None:
+    """Finds the edges on which nothing is computed. What Spark's own nodes give, Spark has in its hands anyway."""
+    for place, edge in enumerate(flow.edges):
+        producer = flow.operators.get(edge.branch.producer)
+        if producer is None or producer.native is None:
+            flow.edges[place] = replace(edge, choice=edge.branch.choice(edge.columns))
+
+
 def _narrow_outputs(flow: Flow, producer: int, kept: Sequence[int]) -> None:
     def narrowed(branch: Branch) -> Branch:
         if branch.producer != producer:
@@ -71,8 +79,6 @@ def _references(edge: Edge) -> set[int]:
     found: set[int] = set()
     for expression in (
         *edge.columns,
-        *edge.key,
-        *edge.measures,
         *(part for step in edge.branch.steps for part in _parts(step)),
     ):
         found |= {identity(attribute) for attribute in items(expression.references().toSeq())}

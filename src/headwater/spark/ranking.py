@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwater.spark.catalyst import Expression, Node, children, identity, items, kind
+from headwater.spark.catalyst import Expression, Node, children, conjuncts, identity, items, kind
 
 _TURNED = {
     "LessThan": "GreaterThan",
@@ -39,7 +39,7 @@ def ranking(node: Node) -> Ranking | None:
     if any(_refers(expression, number) for expression in items(node.projectList())):
         return None
     first, last, others = 1, None, []
-    for condition in _conjuncts(below.condition()):
+    for condition in conjuncts(below.condition()):
         bounds = _bounds(condition, number)
         if bounds is not None:
             first = max(first, bounds[0])
@@ -75,11 +75,3 @@ def _bounds(condition: Expression, number: int) -> tuple[int, int | None] | None
 
 def _refers(expression: Expression, number: int) -> bool:
     return any(identity(attribute) == number for attribute in items(expression.references().toSeq()))
-
-
-def _conjuncts(condition: Expression) -> Iterator[Expression]:
-    if kind(condition) == "And":
-        for child in children(condition):
-            yield from _conjuncts(child)
-    else:
-        yield condition

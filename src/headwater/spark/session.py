@@ -36,6 +36,8 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     # Expressions as text are compared, so they must be whole.
     "spark.sql.debug.maxToStringFields": "100000",
+    # Parcels are long, so batches of them are cut by their bytes.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "32m",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.sql.legacy.allowHashOnMapType": "true",
     "spark.sql.optimizer.excludedRules": ",".join(_EXCLUDED_RULES),

@@ -1,7 +1,8 @@
-"""Slots: the columns that the rows of all operators share on their way between two stages.
+"""Slots: the columns that rows share while they are with Spark, and what else passes through it.
 
-A row on its way has a route (whose output it is, or which edge it takes), a hash, a weight, and a slot per column; the
-n-th column of a type is in the n-th slot of that type. So a stage has one schema however many operators it serves.
+A row on its way has a route (whose output it is, or which edge it takes), a weight, and a slot per column; the n-th
+column of a type is in the n-th slot of that type. So Spark sees one schema however many operators there are. What Spark
+has nothing to compute of is a parcel: it has a route, the task that it is for, and many rows as bytes.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StructField, StructType
 
 ROUTE = "_route"
-HASH = "_hash"
+TASK = "_task"
 WEIGHT = "_w"
-NOTE = "_note"
+PACKED = "_packed"
 
 NOTES = -1
-"""The route of rows that carry a note for the driver."""
-PASSING = 1 << 20
-"""Added to the number of an edge on rows that only pass a stage."""
+"""The route of rows that carry a note for the driver, packed."""
+PARCELS = 1 << 20
+"""Added to the number of an edge on the route of its parcels."""
 
-_FIXED = ((ROUTE, IntegerType()), (HASH, LongType()), (WEIGHT, LongType()), (NOTE, StringType()))
+_FIXED = ((ROUTE, IntegerType()), (TASK, IntegerType()), (WEIGHT, LongType()), (PACKED, BinaryType()))
 
 
 @dataclass(slots=True)
@@ -31,7 +32,6 @@ class Slots:
     """The slots of a pipeline. They grow while it is planned."""
 
     names: dict[str, list[str]] = field(default_factory=dict)
-    measures: list[str] = field(default_factory=list)
     types: dict[str, DataType] = field(default_factory=dict)
 
     def place(self, types: Sequence[DataType]) -> tuple[str, ...]:
@@ -47,13 +47,6 @@ class Slots:
                 self.types[slots[-1]] = given
             placed.append(slots[number])
         return tuple(placed)
-
-    def place_measures(self, count: int) -> tuple[str, ...]:
-        """The slots of measures, which hold nothing else, so that rows can be added up by them."""
-        while len(self.measures) < count:
-            self.measures.append(f"m{len(self.measures)}")
-            self.types[self.measures[-1]] = LongType()
-        return tuple(self.measures[:count])
 
     @property
     def spark(self) -> StructType:

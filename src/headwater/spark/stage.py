@@ -1,7 +1,8 @@
-"""What runs in Spark's Python workers: reading the log, and a level's operators over their state.
+"""What runs in Spark's Python workers: reading the log, and the operators of levels over their state.
 
-A stage takes all rows of its task, hands each operator its own, and gives back what the operators have to tell, the
-rows that only pass, and one note for the driver about the files it has written.
+A stage begins with the records of a task, or with what Spark hands it; it runs the operators of some levels one after
+the other; and it ends by giving Spark the rows that an expression is to be computed of, everything else as parcels, and
+one note per level for the driver about the files that were written.
 """
 
 from __future__ import annotations
@@ -18,17 +19,15 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from headwater.engine.batch import Batch, StageNote
-from headwater.engine.cutting import COMMIT, OFFSET, up_to
 from headwater.engine.merging import merge
-from headwater.engine.runs import HIGHEST, LOWEST, Hashes, RunWriter, lookup
+from headwater.engine.runs import Hashes, RunWriter, lookup
 from headwater.errors import Overflow, TooManyRows, UsageError
-from headwater.log.embedded import EmbeddedLog, open_log
-from headwater.model.position import Position
 from headwater.spark.failures import OPERATOR
-from headwater.spark.slots import HASH, NOTE, NOTES, PASSING, ROUTE, WEIGHT
-from headwater.views.aggregate import Aggregate
+from headwater.spark.parcels import Mail, Route, note, unpacked
+from headwater.spark.records import StageSource, read
+from headwater.spark.slots import NOTES, PARCELS, ROUTE, WEIGHT
 from headwater.views.kernel import Kernel, Part
-from headwater.views.zset import consolidate, empty
+from headwater.views.zset import HASH, consolidate, empty
 
 BATCH = "headwater.batch"
 """The local property of a job that says what its batch is."""
@@ -43,78 +42,114 @@ class OperatorFailed(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class StageSource:
-    """A source as a worker needs it."""
-
-    number: int
-    topic: str | None
-    constant: pa.Table | None
-    columns: tuple[str, ...]
-    slots: tuple[str, ...]
-    sums: Aggregate | None
-
-
-@dataclass(frozen=True, slots=True)
-class StagePort:
-    name: str
-    edges: frozenset[int]
-    slots: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class StageOperator:
-    """An operator as a worker needs it: where its rows are found, and where its results go."""
+    """An operator as a worker needs it: the edges that lead to each port, and where its results go."""
 
     number: int
     name: str
     kernel: Kernel
-    ports: tuple[StagePort, ...]
-    slots: tuple[str, ...]
-    route: int
+    ports: Mapping[str, tuple[int, ...]]
+    producer: int
+    """The number that its rows go by; of one with a node of Spark's own, not the number of what that gives."""
     is_view: bool
     empty: pa.Table | None
-    empty_slots: tuple[str, ...]
-    is_read: bool
-    """Whether its rows go on to another stage."""
-    producer: int | None
-    """The operator of the same stage whose rows it takes as they are; `shown`: which of their columns."""
+    """What it gives while it has no rows, where that is something."""
+    beside: int | None
+    """The operator of the same level whose rows it takes as they are; `shown`: which of their columns."""
     shown: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ReadStage:
-    """The stage that reads: each task its part of the topics' partitions."""
+class Level:
+    """The operators of one level, in the order in which they run."""
 
-    sources: tuple[StageSource, ...]
+    number: int
+    operators: tuple[StageOperator, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a task does in one go.
+
+    `sources`: what it reads, None if Spark hands it rows. `routes` are all edges, `onward` by producer those that need
+    nothing computed, `slots` by producer where Spark expects its rows. `into_file`: what it gives is for the next job.
+    """
+
+    sources: tuple[StageSource, ...] | None
+    levels: tuple[Level, ...]
+    routes: Mapping[int, Route]
+    onward: Mapping[int, tuple[int, ...]]
+    slots: Mapping[int, tuple[str, ...]]
     schema: pa.Schema
+    into_file: bool = False
 
     def __call__(self, given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _drain(given)
-        batch, task = current_batch(), _task()
-        topics: dict[str, list[StageSource]] = {}
-        for source in self.sources:
-            if source.topic is not None:
-                topics.setdefault(source.topic, []).append(source)
-            elif source.constant is not None and batch.first and task == 0:
-                yield from _rows(source.constant, source.number, source.slots, self.schema)
-        for topic, readers in topics.items():
-            yield from self._topic(topic, readers, batch, task)
+        batch, mail = current_batch(), Mail()
+        notes: list[StageNote] = []
+        results = self._results(given, batch, mail, notes)
+        if self.into_file:
+            file = _into_file(results, batch, self.schema)
+            notes[-1].file = file
+        else:
+            yield from results
+        for made in notes:
+            yield note(self.schema, json.dumps(made.to_json()))
 
-    def _topic(self, topic: str, readers: Sequence[StageSource], batch: Batch, task: int) -> Iterator[pa.RecordBatch]:
-        """The records of a topic, read once for all who want them."""
-        columns = list(dict.fromkeys(name for source in readers for name in source.columns))
-        summed: dict[int, list[pa.Table]] = {source.number: [] for source in readers if source.sums is not None}
-        for records in _read(topic, columns, batch, task):
-            for source in readers:
-                chosen = records.select(list(source.columns))
-                if source.sums is None:
-                    yield from _rows(chosen, source.number, source.slots, self.schema)
+    def _results(
+        self, given: Iterable[pa.RecordBatch], batch: Batch, mail: Mail, notes: list[StageNote]
+    ) -> Iterator[pa.RecordBatch]:
+        if self.sources is None:
+            yield from self._received(given, mail)
+        else:
+            _drain(given)
+            yield from self._read(self.sources, batch, mail)
+        for level in self.levels:
+            made = StageNote(level.number, _task())
+            yield from _LevelRun(self, level, batch, mail, made).results()
+            notes.append(made)
+        yield from mail.packed(batch.tasks, self.schema)
+
+    def _received(self, given: Iterable[pa.RecordBatch], mail: Mail) -> Iterator[pa.RecordBatch]:
+        """Sorts what Spark hands in: parcels are opened, notes go on."""
+        brought: dict[int, list[pa.Table]] = {}
+        for batch in given:
+            for number, rows in _by_route(_typed(self.schema, batch)).items():
+                if number >= PARCELS:
+                    mail.add(number - PARCELS, unpacked(rows, self.routes[number - PARCELS].schema))
+                elif number == NOTES:
+                    yield from rows.to_batches()
                 else:
-                    summed[source.number].append(chosen.rename_columns(source.sums.schema.names))
-        for source in readers:
-            if source.sums is not None and summed[source.number]:
-                rows = source.sums.summed(pa.concat_tables(summed[source.number]))
-                yield from _rows(rows, source.number, source.slots, self.schema)
+                    brought.setdefault(number, []).append(self.routes[number].projected(rows))
+        self._address(brought, mail)
+
+    def _read(self, sources: Sequence[StageSource], batch: Batch, mail: Mail) -> Iterator[pa.RecordBatch]:
+        brought: dict[int, list[pa.Table]] = {}
+        for number, rows in read(sources, batch, _task()):
+            if number in self.slots:
+                yield from self.in_slots(number, rows)
+            for edge in self.onward.get(number, ()):
+                brought.setdefault(edge, []).append(self.routes[edge].chosen(rows))
+        self._address(brought, mail)
+
+    def _address(self, brought: Mapping[int, Sequence[pa.Table]], mail: Mail) -> None:
+        for edge, tables in brought.items():
+            mail.add(edge, self.routes[edge].addressed(pa.concat_tables(tables)))
+
+    def in_slots(self, producer: int, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """A producer's rows for Spark, its columns in their slots."""
+        if not rows.num_rows:
+            return
+        count = rows.num_rows
+        placed = dict(zip(self.slots[producer], rows.columns, strict=False))
+        placed[ROUTE] = pa.chunked_array([pa.repeat(pa.scalar(producer, pa.int32()), count)])
+        placed[WEIGHT] = (
+            rows[WEIGHT] if WEIGHT in rows.column_names else pa.chunked_array([np.ones(count, dtype=np.int64)])
+        )
+        columns = [
+            placed[field.name].cast(field.type) if field.name in placed else pa.nulls(count, field.type)
+            for field in self.schema
+        ]
+        yield from pa.table(columns, schema=self.schema).to_batches(ROWS_PER_BATCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,74 +166,55 @@ class FileStage:
         for number, file in enumerate(batch.files):
             if number % batch.tasks == task:
                 with pa.memory_map(str(Path(batch.directory) / file)) as mapped:
-                    by_route = _by_route(pa.ipc.open_stream(mapped).read_all())
-                for route, rows in by_route.items():
+                    found = _by_route(pa.ipc.open_stream(mapped).read_all())
+                for route, rows in found.items():
                     if (route in self.routes) != self.others:
                         yield from rows.to_batches(ROWS_PER_BATCH)
 
 
-@dataclass(frozen=True, slots=True)
-class LevelStage:
-    """The stage of one level. `into_files`: what it gives is for the next job, and goes into a file.
+class _LevelRun:
+    """The operators of a level at work on a batch."""
 
-    `by_range`: a task is given the rows of its range of hashes; else those of some keys, whatever their hashes are.
-    """
+    def __init__(self, stage: Stage, level: Level, batch: Batch, mail: Mail, made: StageNote) -> None:
+        self._stage, self._level, self._batch, self._mail, self._note = stage, level, batch, mail, made
+        self._low, self._high = batch.hash_range(_task())
+        self._writer = RunWriter(
+            Path(batch.directory), name=f"{batch.number}-{level.number}", low=self._low, high=self._high
+        )
+        self._told: dict[int, pa.Table] = {}
 
-    level: int
-    operators: tuple[StageOperator, ...]
-    schema: pa.Schema
-    into_files: bool = False
-    by_range: bool = True
+    def results(self) -> Iterator[pa.RecordBatch]:
+        for operator in self._level.operators:
+            yield from self._run(operator)
+        self._writer.close()
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        batch = current_batch()
-        low, high = batch.hash_range(_task()) if self.by_range else (LOWEST, HIGHEST)
-        writer = RunWriter(Path(batch.directory), name=f"{batch.number}-{self.level}", low=low, high=high)
-        note = StageNote(self.level, _task())
-        results = self._results(_as(self.schema, list(batches)), batch, writer, note)
-        if self.into_files:
-            note.file = _into_file(results, batch, self.schema)
-        else:
-            yield from results
-        writer.close()
-        yield from self._note(note)
-
-    def _results(self, given: pa.Table, batch: Batch, writer: RunWriter, note: StageNote) -> Iterator[pa.RecordBatch]:
-        by_route = _by_route(given)
-        told: dict[int, pa.Table] = {}
-        for operator in self.operators:
-            yield from self._run(operator, by_route, told, batch, writer, note)
-        for route, rows in by_route.items():
-            relabelled = rows if route == NOTES else _routed(rows, route + PASSING)
-            yield from relabelled.to_batches(ROWS_PER_BATCH)
-
-    def _run(
-        self,
-        operator: StageOperator,
-        by_route: dict[int, pa.Table],
-        told: dict[int, pa.Table],
-        batch: Batch,
-        writer: RunWriter,
-        note: StageNote,
-    ) -> Iterator[pa.RecordBatch]:
-        changes = {port.name: self._changes(operator, port, by_route, told) for port in operator.ports}
+    def _run(self, operator: StageOperator) -> Iterator[pa.RecordBatch]:
+        changes = {port: self._changes(operator, port, edges) for port, edges in operator.ports.items()}
         rows_in = sum(rows.num_rows for rows in changes.values())
-        first = batch.first
+        first = self._batch.first
         if not rows_in and not first:
             return
-        old = {} if operator.is_view else self._old(operator, changes, batch)
+        old = {} if operator.is_view else self._old(operator, changes)
         try:
             step = operator.kernel.step(old, changes, first=first)
         except (Overflow, TooManyRows) as error:
             raise OperatorFailed(operator.number, error) from error
         for part, rows in step.state.items():
-            _keep(operator, part, rows, batch, writer, note)
-        note.operators[operator.number] = (rows_in, step.out.num_rows)
-        told[operator.number] = step.out
-        if operator.is_read or operator.route != operator.number:
-            yield from _rows(step.out.drop_columns([HASH]), operator.route, operator.slots, self.schema)
+            self._keep(operator, part, rows)
+        self._note.operators[operator.number] = (rows_in, step.out.num_rows)
+        self._told[operator.number] = step.out
+        yield from self._tell(operator, step.out)
         if operator.empty is not None:
             yield from self._empty(operator, old["rows"], step.state["rows"], first=first)
+
+    def _tell(self, operator: StageOperator, out: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Sends an operator's rows on their ways."""
+        rows = out.drop_columns([HASH])
+        if operator.producer in self._stage.slots:
+            yield from self._stage.in_slots(operator.producer, rows)
+        for edge in self._stage.onward.get(operator.producer, ()):
+            route = self._stage.routes[edge]
+            self._mail.add(edge, route.addressed(route.chosen(rows)))
 
     def _empty(
         self, operator: StageOperator, old: pa.Table, delta: pa.Table, *, first: bool
@@ -209,39 +225,46 @@ class LevelStage:
         weight = int(after == 0) - int(before == 0 and not first)
         if weight and operator.empty is not None:
             rows = operator.empty.append_column(WEIGHT, pa.array([weight], pa.int64()))
-            yield from _rows(rows, operator.number, operator.empty_slots, self.schema)
+            yield from self._stage.in_slots(operator.number, rows)
 
-    def _changes(
-        self, operator: StageOperator, port: StagePort, by_route: dict[int, pa.Table], told: dict[int, pa.Table]
-    ) -> pa.Table:
-        names = operator.kernel.ports[port.name].names
-        if operator.producer is not None:
-            rows = told.get(operator.producer)
-            if rows is None:
-                return empty(operator.kernel.ports[port.name], hashed=True)
-            chosen = rows.select([0, *(place + 1 for place in operator.shown), rows.num_columns - 1])
-            return chosen.rename_columns([HASH, *names, WEIGHT])
-        found = [by_route.pop(edge) for edge in port.edges if edge in by_route]
-        rows = pa.concat_tables(found) if found else self.schema.empty_table()
-        rows = rows.select([HASH, *port.slots, WEIGHT])
-        return rows.rename_columns([HASH, *names, WEIGHT])
+    def _changes(self, operator: StageOperator, port: str, edges: Sequence[int]) -> pa.Table:
+        schema = operator.kernel.ports[port]
+        if operator.beside is None:
+            found = [self._mail.take(self._stage.routes[edge]) for edge in edges]
+            return pa.concat_tables(found) if found else empty(schema, hashed=True)
+        rows = self._told.get(operator.beside)
+        if rows is None:
+            return empty(schema, hashed=True)
+        chosen = rows.select([0, *(place + 1 for place in operator.shown), rows.num_columns - 1])
+        return chosen.rename_columns([HASH, *schema.names, WEIGHT])
 
-    def _old(self, operator: StageOperator, changes: Mapping[str, pa.Table], batch: Batch) -> dict[str, pa.Table]:
-        hashes = _distinct(np.concatenate([rows[HASH].to_numpy() for rows in changes.values()]))
+    def _old(self, operator: StageOperator, changes: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        distinct = {port: _distinct(rows[HASH].to_numpy()) for port, rows in changes.items()}
         old = {}
         for name, part in operator.kernel.parts.items():
-            runs = batch.runs.get(arrangement(operator, name), ())
-            found = lookup(Path(batch.directory), runs, hashes, part_schema(part))
+            ports = [port for port in distinct if part.ports is None or port in part.ports]
+            hashes = distinct[ports[0]] if len(ports) == 1 else _distinct(np.concatenate([distinct[p] for p in ports]))
+            runs = self._batch.runs.get(arrangement(operator, name), ())
+            found = lookup(Path(self._batch.directory), runs, hashes, part_schema(part))
             old[name] = found if part.adds_up else consolidate(found, part.measures)
         return old
 
-    def _note(self, note: StageNote) -> Iterator[pa.RecordBatch]:
-        row = {ROUTE: [NOTES], HASH: [0], WEIGHT: [1], NOTE: [json.dumps(note.to_json())]}
-        columns = [
-            pa.array(row[field.name], field.type) if field.name in row else pa.nulls(1, field.type)
-            for field in self.schema
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+    def _keep(self, operator: StageOperator, part: str, rows: pa.Table) -> None:
+        """Adds to a part of an operator's state, and merges its runs where there are many."""
+        name, measures = arrangement(operator, part), operator.kernel.parts[part].measures
+        schema = part_schema(operator.kernel.parts[part])
+        added = self._writer.add(name, rows.select(schema.names).cast(schema))
+        if added is None:
+            return
+        self._note.added.append(added)
+        if operator.is_view:
+            self._note.changes.append(added)
+        merged = merge(
+            Path(self._batch.directory), self._writer, self._batch.runs.get(name, ()), measures, schema,
+            low=self._low, high=self._high,
+        )  # fmt: skip
+        if merged.removed:
+            self._note.merges.append(merged)
 
 
 def _distinct(hashes: Hashes) -> Hashes:
@@ -289,28 +312,6 @@ def _task() -> int:
     return context.partitionId()
 
 
-@lru_cache(maxsize=4)
-def _log(directory: str) -> EmbeddedLog:
-    return open_log(directory, create=False, upkeep=False)
-
-
-def _keep(operator: StageOperator, part: str, rows: pa.Table, batch: Batch, writer: RunWriter, note: StageNote) -> None:
-    """Adds to a part of an operator's state, and merges its runs where there are many."""
-    name, measures = arrangement(operator, part), operator.kernel.parts[part].measures
-    schema = part_schema(operator.kernel.parts[part])
-    rows = rows.select(schema.names).cast(schema)
-    added = writer.add(name, rows)
-    if added is None:
-        return
-    note.added.append(added)
-    if operator.is_view:
-        note.changes.append(added)
-    low, high = batch.hash_range(_task())
-    merged = merge(Path(batch.directory), writer, batch.runs.get(name, ()), measures, schema, low=low, high=high)
-    if merged.removed:
-        note.merges.append(merged)
-
-
 def _into_file(rows: Iterator[pa.RecordBatch], batch: Batch, schema: pa.Schema) -> str:
     """Puts rows where the next job of the batch finds them. Who loses the file runs the batch again, so no sync."""
     file = f"{batch.number}-{uuid.uuid4().hex}.rows"
@@ -320,48 +321,9 @@ def _into_file(rows: Iterator[pa.RecordBatch], batch: Batch, schema: pa.Schema) 
     return file
 
 
-def _read(topic: str, columns: Sequence[str], batch: Batch, task: int) -> Iterator[pa.Table]:
-    """A task's share of a topic's records in a batch: these columns and perhaps others."""
-    log, end = _log(batch.log), Position.parse(batch.end)
-    wanted = list(dict.fromkeys([*columns, OFFSET, COMMIT]))
-    for piece in (piece.share(task, batch.tasks) for piece in batch.pieces if piece.topic == topic):
-        for found in log.batches(topic, start=piece.first, end=piece.end, columns=wanted, partition=piece.partition):
-            yield _without(up_to(found.records, end), topic, piece.partition, batch)
-
-
-def _without(records: pa.Table, topic: str, partition: int, batch: Batch) -> pa.Table:
-    """The records that are not excluded."""
-    for excluded_topic, excluded_partition, first, last in batch.excluded:
-        if excluded_topic == topic and excluded_partition == partition:
-            offsets = records[OFFSET].to_numpy()
-            records = records.filter(pa.array((offsets < first) | (offsets > last)))
-    return records
-
-
-def _rows(table: pa.Table, route: int, slots: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """A producer's rows, its columns in their slots."""
-    if not table.num_rows:
-        return
-    count = table.num_rows
-    placed = dict(zip(slots, table.columns, strict=False))
-    placed[ROUTE] = pa.chunked_array([pa.repeat(pa.scalar(route, pa.int32()), count)])
-    placed[HASH] = pa.chunked_array([pa.repeat(pa.scalar(0, pa.int64()), count)])
-    weights = table[WEIGHT] if WEIGHT in table.column_names else None
-    placed[WEIGHT] = weights if weights is not None else pa.chunked_array([pa.repeat(pa.scalar(1, pa.int64()), count)])
-    columns = [
-        placed[field.name].cast(field.type) if field.name in placed else pa.nulls(count, field.type) for field in schema
-    ]
-    yield from pa.table(columns, schema=schema).to_batches(ROWS_PER_BATCH)
-
-
-def _as(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+def _typed(schema: pa.Schema, batch: pa.RecordBatch) -> pa.Table:
     """What Spark hands in, with the types of the schema: where no null can be in a list, Spark's type says so."""
-    return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
-
-
-def _routed(rows: pa.Table, route: int) -> pa.Table:
-    index = rows.column_names.index(ROUTE)
-    return rows.set_column(index, ROUTE, pa.repeat(pa.scalar(route, pa.int32()), rows.num_rows))
+    return pa.Table.from_batches([batch]).cast(schema)
 
 
 def _by_route(rows: pa.Table) -> dict[int, pa.Table]:

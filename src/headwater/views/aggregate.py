@@ -44,8 +44,7 @@ class Aggregate:
     `places` has the limbs of sums of doubles; `values_0` and so on have the distinct arguments of functions that need
     them, with the number of rows that have them.
 
-    `measured`: the rows come with their measures, times their weights, in place of arguments; rows that were added up
-    before are as good. Only for counts, and sums of whole numbers of up to 64 bits.
+    `measured`: a step is given what `summed` makes of the rows, perhaps in several pieces. Not for sums of doubles.
     """
 
     key: tuple[str, ...]
@@ -58,7 +57,11 @@ class Aggregate:
         if not self.measured:
             return {"rows": self.schema}
         measures = [pa.field(name, pa.int64()) for name in self._measures if name != WEIGHT]
-        return {"rows": pa.schema([*self.schema, *measures])}
+        return {"rows": pa.schema([*self._key_fields, *measures])}
+
+    @property
+    def keys(self) -> Mapping[str, tuple[str, ...]]:
+        return {"rows": self.key}
 
     @property
     def parts(self) -> Mapping[str, Part]:
@@ -98,11 +101,11 @@ class Aggregate:
         return Step(state, self._difference(before, after, keys, first=first))
 
     def summed(self, rows: pa.Table) -> pa.Table:
-        """Rows with arguments, one change each, added up by group: what a `measured` aggregate takes."""
+        """Changes added up by group: the measures of each, in place of arguments."""
         (numbers,) = number_keys([rows], [self.key])
         count = int(numbers.max()) + 1 if len(numbers) else 0
-        grouped = Grouped(rows, numbers, np.ones(len(numbers), dtype=np.int64), count)
-        sums = {WEIGHT: np.bincount(numbers, minlength=count)}
+        grouped = Grouped(rows, numbers, weights_of(rows), count)
+        sums = {WEIGHT: grouped.total(grouped.weights)}
         for linear in self._linear.values():
             sums |= linear.sums(grouped)[0]
         first = pa.array(first_places(numbers) if count else [], pa.int64())
@@ -135,8 +138,6 @@ class Aggregate:
         return {arguments: f"values_{number}" for number, arguments in enumerate(dict.fromkeys(needed))}
 
     def _argument_type(self, function: Function) -> pa.DataType | None:
-        if self.measured:
-            return pa.int64()
         return self.schema.field(function.arguments[0]).type if function.arguments else None
 
     def _contents(self, held: Mapping[str, Grouped]) -> Contents:

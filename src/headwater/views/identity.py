@@ -144,6 +144,8 @@ def _codes(column: pa.ChunkedArray) -> Numbers:
 
 def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     """Where two columns that can be grouped by are equal; nulls are."""
+    if pat.is_null(left.type):
+        return np.ones(len(left), dtype=bool)
     equal = pc.fill_null(pc.equal(left, right), False)
     alike: npt.NDArray[np.bool_] = pc.or_(equal, pc.and_(pc.is_null(left), pc.is_null(right))).to_numpy()
     return alike

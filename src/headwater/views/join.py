@@ -13,7 +13,7 @@ import pyarrow as pa
 from headwater.errors import TooManyRows
 from headwater.views.identity import Numbers, number_keys, validity
 from headwater.views.kernel import Part, Step, Tables
-from headwater.views.zset import HASH, WEIGHT, add, consolidate, empty, nonnegative, weights_of, with_weights
+from headwater.views.zset import HASH, WEIGHT, add, consolidate, empty, weights_of, with_weights
 
 JoinKind = Literal["inner", "left", "right", "full", "semi", "anti", "existence"]
 EXISTS = "_exists"
@@ -67,8 +67,16 @@ class Join:
         return {"left": self.left, "right": self.right}
 
     @property
+    def keys(self) -> Mapping[str, tuple[str, ...]]:
+        return {"left": self.left_key, "right": self.right_key}
+
+    @property
     def parts(self) -> Mapping[str, Part]:
-        return {"left": Part(self.left), "right": Part(self.right)}
+        # Rows of one side meet changes of the other; which rows have no partner follows from what both sides hold.
+        both = self.single or self.kind == "full"
+        left = None if both or self.kind == "right" else ("right",)
+        right = ("left",) if not both and self.kind in ("inner", "right") else None
+        return {"left": Part(self.left, ports=left), "right": Part(self.right, ports=right)}
 
     @property
     def output(self) -> pa.Schema:
@@ -166,13 +174,6 @@ class Join:
 
 
 def _side(old: Rows, delta: Rows, count: int) -> Side:
-    taken = delta.numbers[delta.weights < 0]
-    if len(taken):
-        # Only keys from which something is taken can end with less than nothing.
-        suspects = np.zeros(count + 1, dtype=bool)
-        suspects[taken] = True
-        held = [rows.where(suspects[rows.numbers]).table for rows in (delta, old)]
-        nonnegative(consolidate(add(held[0], held[1].select(held[0].column_names))), "join")
     before = _sums(old, count)
     return Side(old, delta, before, before + _sums(delta, count))
 

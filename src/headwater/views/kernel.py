@@ -23,12 +23,14 @@ class Part:
     """One Z-set of a kernel's state: its data columns, and its measures, which add up where the data is the same.
 
     Its table has `_hash`, the data columns and the measures, `_w` last. `adds_up`: the kernel adds up rows of the same
-    data itself, so that they need not be consolidated before.
+    data itself, so that they need not be consolidated before. `ports`: of which inputs the keys are looked up in it,
+    None for all.
     """
 
     schema: pa.Schema
     measures: tuple[str, ...] = (WEIGHT,)
     adds_up: bool = False
+    ports: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +44,16 @@ class Step:
 class Kernel(Protocol):
     """The stateful part of an operator. Kernels are frozen and can be pickled.
 
-    `ports` has the data columns of each input, `parts` the Z-sets of the state, `output` the columns that come out;
-    `hashed_by` names those of them from which a row's hash follows, None if it does not follow from its columns.
+    `ports` has the data columns of each input, `keys` those of them by which its rows are placed, `parts` the Z-sets of
+    the state, `output` the columns that come out; `hashed_by` names those of them from which a row's hash follows, None
+    if it does not follow from its columns.
     """
 
     @property
     def ports(self) -> Mapping[str, pa.Schema]: ...
+
+    @property
+    def keys(self) -> Mapping[str, tuple[str, ...]]: ...
 
     @property
     def parts(self) -> Mapping[str, Part]: ...
@@ -61,7 +67,7 @@ class Kernel(Protocol):
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         """What these changes do.
 
-        `old` has for each part the rows of all keys that the changes touch, and perhaps rows of other keys,
+        `old` has for each part the rows of all keys that changes of its ports touch, and perhaps rows of other keys,
         consolidated unless the part adds up; `changes` has a Z-set for each port, not consolidated. Both have `_hash`
         first and are there even if they are empty. The tables of `Step.state` have `_hash`, too; `Step.out` has
         `_hash`, the columns of `output` and `_w`.

@@ -26,6 +26,10 @@ class Publish:
         return {"rows": self.schema}
 
     @property
+    def keys(self) -> Mapping[str, tuple[str, ...]]:
+        return {"rows": tuple(self.schema.names)}
+
+    @property
     def parts(self) -> Mapping[str, Part]:
         return {"content": Part(self.schema)}
 

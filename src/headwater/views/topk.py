@@ -44,6 +44,10 @@ class TopK:
         return {"rows": self.schema}
 
     @property
+    def keys(self) -> Mapping[str, tuple[str, ...]]:
+        return {"rows": self.key}
+
+    @property
     def parts(self) -> Mapping[str, Part]:
         return {"rows": Part(self.schema)}
 

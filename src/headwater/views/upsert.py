@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from headwater.errors import InternalError
 from headwater.views.identity import Numbers, number_keys
 from headwater.views.kernel import Part, Step, Tables
+from headwater.views.ordering import sorted_places
 from headwater.views.zset import HASH, WEIGHT, add, consolidate, negate, weights_of, with_weights
 
 COMMIT, OFFSET, DELETED = "_commit", "_offset", "_deleted"
@@ -32,6 +33,10 @@ class Upsert:
     def ports(self) -> Mapping[str, pa.Schema]:
         order = [pa.field(COMMIT, pa.int64()), pa.field(OFFSET, pa.int64()), pa.field(DELETED, pa.bool_())]
         return {"records": pa.schema([*self.schema, *order])}
+
+    @property
+    def keys(self) -> Mapping[str, tuple[str, ...]]:
+        return {"records": self.key}
 
     @property
     def parts(self) -> Mapping[str, Part]:
@@ -62,7 +67,7 @@ class Upsert:
 
 def _last_of_each(records: pa.Table, numbers: Numbers, touched: int) -> Numbers:
     """The place of each key's last record."""
-    order = np.lexsort((records[OFFSET].to_numpy(), records[COMMIT].to_numpy()))
+    order = sorted_places([records[COMMIT].to_numpy(), records[OFFSET].to_numpy()])
     last = np.zeros(touched, dtype=np.int64)
     # Where a number occurs several times, numpy keeps what is assigned last.
     last[numbers[order]] = order

@@ -8,7 +8,7 @@ A state may have more measures than the weight; they add up in the same way. Tab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import InternalError
-from headwater.views.identity import HASH, identities, keys_of
+from headwater.views.identity import HASH, identities, keys_of, same
+from headwater.views.placing import hashes_of_keys
 
 __all__ = [
     "HASH",
@@ -44,22 +45,35 @@ def consolidate(changes: pa.Table, measures: Sequence[str] = (WEIGHT,)) -> pa.Ta
     columns = [name for name in changes.column_names if name not in measures]
     if not columns:
         totals = pa.table({name: pa.array([pc.sum(changes[name]).as_py()], pa.int64()) for name in measures})
-        return totals.select(changes.column_names).filter(_some_measure(totals, measures))
-    same = identities(changes, columns)
-    keys = same.column_names
+        return _without_zeros(totals.select(changes.column_names), measures)
+    # Rows of the same hash stand side by side; if all of them are the same rows, the hash tells rows apart.
+    hashes = hashes_of_keys(changes, [name for name in columns if name != HASH] or columns)
+    order = np.argsort(hashes)
+    ordered = hashes[order]
+    again = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if not len(again):
+        return _without_zeros(changes, measures)
+    one, other = changes.take(pa.array(order[again])), changes.take(pa.array(order[again + 1]))
+    if not all(same(one[name], other[name]).all() for name in columns):
+        return _grouped(changes, columns, measures)
+    begins = np.ones(len(order), dtype=bool)
+    begins[again + 1] = False
+    starts = np.flatnonzero(begins)
+    sums = {name: np.add.reduceat(changes[name].to_numpy()[order], starts) for name in measures}
+    kept = np.logical_or.reduce([total != 0 for total in sums.values()])
+    return _with_measures(changes.take(pa.array(order[starts[kept]])), {n: total[kept] for n, total in sums.items()})
+
+
+def _grouped(changes: pa.Table, columns: Sequence[str], measures: Sequence[str]) -> pa.Table:
+    """Consolidates by comparing rows, whatever their hashes are."""
+    alike = identities(changes, columns)
+    keys = alike.column_names
     for name in measures:
-        same = same.append_column(name, changes[name])
-    same = same.append_column(_ROW, pa.array(np.arange(changes.num_rows)))
-    sums = [(name, "sum") for name in measures]
-    grouped = same.group_by(keys, use_threads=False).aggregate([*sums, (_ROW, "min")])
-    if grouped.num_rows == changes.num_rows:
-        return changes.filter(_some_measure(changes, measures))
-    totals = pa.table({name: grouped[f"{name}_sum"] for name in measures}).append_column(_ROW, grouped[f"{_ROW}_min"])
-    totals = totals.filter(_some_measure(totals, measures))
-    rows = changes.take(totals[_ROW])
-    for name in measures:
-        rows = rows.set_column(rows.column_names.index(name), changes.schema.field(name), totals[name])
-    return rows
+        alike = alike.append_column(name, changes[name])
+    alike = alike.append_column(_ROW, pa.array(np.arange(changes.num_rows)))
+    found = alike.group_by(keys, use_threads=False).aggregate([*((name, "sum") for name in measures), (_ROW, "min")])
+    rows = changes.take(found[f"{_ROW}_min"])
+    return _without_zeros(_with_measures(rows, {name: found[f"{name}_sum"] for name in measures}), measures)
 
 
 def add(*sets: pa.Table) -> pa.Table:
@@ -120,8 +134,13 @@ def changed(held: pa.Table, delta: pa.Table, kernel: str, *, once: bool = False)
     return nonnegative(consolidate(total), kernel)
 
 
-def _some_measure(table: pa.Table, measures: Sequence[str]) -> pa.ChunkedArray:
-    some = pc.not_equal(table[measures[0]], 0)
-    for name in measures[1:]:
-        some = pc.or_(some, pc.not_equal(table[name], 0))
-    return some
+def _with_measures(rows: pa.Table, measures: Mapping[str, pa.ChunkedArray | npt.NDArray[np.int64]]) -> pa.Table:
+    for name, values in measures.items():
+        column = pa.chunked_array([values]) if isinstance(values, np.ndarray) else values
+        rows = rows.set_column(rows.column_names.index(name), rows.schema.field(name), column)
+    return rows
+
+
+def _without_zeros(rows: pa.Table, measures: Sequence[str]) -> pa.Table:
+    some = np.logical_or.reduce([rows[name].to_numpy() != 0 for name in measures])
+    return rows if some.all() else rows.filter(pa.array(some))

@@ -33,11 +33,10 @@ class Driver:
     def step(self, changes: Changes) -> list[Change]:
         """Gives the changes to the kernel and returns what came out."""
         tables = {port: self._table(port, changes.get(port, ())) for port in self.kernel.ports}
-        touched = pc.unique(pa.chunked_array([chunk for table in tables.values() for chunk in table[HASH].chunks]))
         held = {
             name: self._added[name] if part.adds_up else self.state[name] for name, part in self.kernel.parts.items()
         }
-        old = {name: rows.filter(pc.is_in(rows[HASH], touched)) for name, rows in held.items()}
+        old = {name: self._touched(name, rows, tables) for name, rows in held.items()}
         result = self.kernel.step(old, tables, first=self.first)
         self.first = False
         assert result.state.keys() == self.kernel.parts.keys()
@@ -54,6 +53,13 @@ class Driver:
         for row, weight in self.out:
             self.content[identity(row)] += weight
         return self.out
+
+    def _touched(self, part: str, rows: pa.Table, changes: Mapping[str, pa.Table]) -> pa.Table:
+        """What is held of the keys that are looked up, and nothing else."""
+        ports = self.kernel.parts[part].ports
+        chunks = [chunk for port, table in changes.items() if ports is None or port in ports for chunk in
+                  table[HASH].chunks]  # fmt: skip
+        return rows.filter(pc.is_in(rows[HASH], pc.unique(pa.chunked_array(chunks, pa.int64()))))
 
     def _check_hashes(self, hashes: Sequence[int]) -> None:
         if self.kernel.hashed_by:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any, get_args
+from typing import get_args
 
 import pyarrow as pa
 import pytest
 
-from headwater.errors import InternalError, TooManyRows
+from headwater.errors import TooManyRows
 from headwater.views.join import EXISTS, Join, JoinKind
 from tests.property.views.driver import Change, Driver
 
@@ -113,15 +113,6 @@ def test_a_second_row_of_a_scalar_subquery_is_an_error() -> None:
         give(driver, [((1.0, "l"), 1)])
     assert (caught.value.code, caught.value.rows) == ("too_many_rows", 2)
     assert give(driver, [((2.0, "l"), 1)]) == [((2.0, "l", None, None), 1)]
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_a_row_that_is_not_there_can_not_be_retracted(side: str) -> None:
-    change: dict[str, Any] = {side: [((1.0, "l"), -1)]}
-    with pytest.raises(InternalError, match="join"):
-        join("inner").step(change)
-    with pytest.raises(InternalError, match="join"):
-        join("inner").step({side: [((None, "l"), -1)]})
 
 
 def test_a_partner_of_nulls_takes_the_place_of_no_partner() -> None:

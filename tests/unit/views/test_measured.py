@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from decimal import Decimal
 
 import pyarrow as pa
 
@@ -16,7 +17,7 @@ FUNCTIONS = (
     Function("sum", ("v",), "total", pa.int64()),
 )
 PLAIN = Aggregate(("k",), FUNCTIONS, ROWS)
-MEASURED = Aggregate(("k",), FUNCTIONS, pa.schema([ROWS.field("k")]), measured=True)
+MEASURED = Aggregate(("k",), FUNCTIONS, ROWS, measured=True)
 Row = tuple[str, int | None, int]
 
 
@@ -26,7 +27,7 @@ def plain(rows: list[Row]) -> pa.Table:
 
 
 def measured(rows: list[Row], *, summed: bool) -> pa.Table:
-    """What Spark makes of the rows: counts and limbs, times the weight, and perhaps added up."""
+    """Counts and limbs of each row, times the weight, and perhaps added up."""
     names = [name for name in MEASURED.ports["rows"].names if name != "k"]
     made = [
         (hash(k), k, *(part * w for part in (v is not None, v is not None, (v or 0) & 0xFFFFFFFF, (v or 0) >> 32)), w)
@@ -59,20 +60,38 @@ def test_measures_are_as_good_as_arguments() -> None:
         assert outputs[0] == outputs[1] == outputs[2]
 
 
-def test_rows_that_were_added_up_have_the_measures_of_their_sum() -> None:
+def test_rows_that_are_added_up_have_the_measures_of_their_sum() -> None:
     dice = random.Random(2)
     for size in (0, 1, 50):
-        rows: list[Row] = [(dice.choice("abc"), dice.choice([None, 1, -1, 2**40, -(2**40)]), 1) for _ in range(size)]
+        rows: list[Row] = [
+            (dice.choice("abc"), dice.choice([None, 1, -1, 2**40, -(2**40)]), dice.choice([1, 1, -1, 3]))
+            for _ in range(size)
+        ]
         columns = [pa.array([row[0] for row in rows], pa.string()), pa.array([row[1] for row in rows], pa.int64())]
-        found = PLAIN.summed(pa.table(columns, schema=ROWS)).to_pylist()
+        given = pa.table(columns, schema=ROWS).append_column(WEIGHT, pa.array([row[2] for row in rows], pa.int64()))
+        found = MEASURED.summed(given)
         expected = measured(rows, summed=True).drop_columns([HASH]).to_pylist() if rows else []
-        assert sorted(map(repr, found)) == sorted(map(repr, expected))
+        measures = [name for name in found.column_names if name != "k"]
+        assert sorted(map(repr, consolidate(found, measures).to_pylist())) == sorted(map(repr, expected))
 
 
 def test_rows_without_a_key_are_added_up_to_one() -> None:
-    everything = Aggregate((), FUNCTIONS, ROWS)
-    rows = pa.table({"k": ["a", "b", "b"], "v": pa.array([1, None, 5], pa.int64())}, schema=ROWS)
-    assert [row[WEIGHT] for row in everything.summed(rows).to_pylist()] == [3]
+    everything = Aggregate((), FUNCTIONS, ROWS, measured=True)
+    rows = pa.table({"k": ["a", "b", "b"], "v": pa.array([1, None, 5], pa.int64()), WEIGHT: [1, 1, 2]})
+    assert [row[WEIGHT] for row in everything.summed(rows).to_pylist()] == [4]
+
+
+def test_wide_decimals_are_added_up() -> None:
+    wide = pa.schema([("k", pa.string()), ("v", pa.decimal128(38, 2))])
+    kernel = Aggregate(("k",), (Function("sum", ("v",), "total", pa.decimal128(38, 2)),), wide, measured=True)
+    most = Decimal("999999999999999999999999999999999999.99")
+    rows = pa.table(
+        {"k": ["a", "a", "a"], "v": pa.array([most, most, Decimal("0.01")], wide.field("v").type), WEIGHT: [1, -1, 1]}
+    )
+    given = kernel.summed(rows)
+    hashed = pa.table([pa.array([0]), *given.columns], names=[HASH, *given.column_names])
+    step = kernel.step({"groups": _none(kernel)}, {"rows": hashed})
+    assert step.out["total"].to_pylist() == [Decimal("0.01")]
 
 
 def _none(kernel: Aggregate) -> pa.Table:
