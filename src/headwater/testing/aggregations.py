@@ -131,6 +131,10 @@ class Windows:
             EXACT if exact else ROUNDED,
         )
 
+    def number(self) -> str:
+        """The number of a row in its partition."""
+        return f"row_number() OVER ({self._partition()}{self.order()})"
+
     def order(self) -> str:
         """An ORDER BY of one or two columns."""
         columns = self._scope.of()

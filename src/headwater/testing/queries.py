@@ -76,7 +76,7 @@ class Queries:
         forms: list[tuple[int, Callable[..., Relation]]] = [
             (4, self._select), (6, self._grouped), (1, self._distinct), (3, self._united), (3, self._windowed),
             (2, self._top), (1, self._grouping_sets), (1, self._pivoted), (1, self._time_windows), (1, self._named),
-            (1, self._global),
+            (1, self._global), (2, self._ranked),
         ]  # fmt: skip
         form = self._dice.choices([form for _, form in forms], [weight for weight, _ in forms])[0]
         return form(depth, last=last)
@@ -319,6 +319,15 @@ class Queries:
         rest = ""
         if self._dice.random() < 0.25:
             rest = f" QUALIFY {calls.ranking().sql} <= {self._dice.randint(1, 3)}"
+        return self._made("SELECT", given, rest, columns, given.rows)
+
+    def _ranked(self, depth: int, *, last: bool = False) -> Relation:
+        given = self._from(depth)
+        scope = Expressions(self._dice, given.scope)
+        columns = self._items(scope, self._dice.randint(1, 3))
+        number = self._dice.randint(1, 3)
+        chosen = self._dice.choice((f"<= {number}", f"= {number}", f"BETWEEN 2 AND {number + 1}", f"< {number}"))
+        rest = f" QUALIFY {Windows(self._dice, scope).number()} {chosen}"
         return self._made("SELECT", given, rest, columns, given.rows)
 
     def _top(self, depth: int, *, last: bool = False) -> Relation:
