@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException, PythonException, QueryContextType
 
 from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery, ViewFailed
@@ -53,6 +54,15 @@ def query_failure(view: str, sql: str, error: PySparkException) -> HeadwaterErro
     line, column = _place(error)
     reason = _sentence(re.sub(r"\s*SQLSTATE: \w+.*$", "", message))
     return InvalidQuery(view, reason, line=line, column=column, sql=sql)
+
+
+def spark_fails(view: str, error: Py4JJavaError) -> InvalidQuery:
+    """SQL that is right and on which Spark itself breaks down."""
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    reason = str(cause).split("\n")[0]
+    return InvalidQuery(view, f"Spark itself fails on this SQL ({reason}): write it another way.")
 
 
 def _place(error: PySparkException) -> tuple[int | None, int | None]:

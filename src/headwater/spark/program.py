@@ -22,7 +22,7 @@ from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
 from headwater.spark.catalyst import Catalyst, Expression, Node, analyzed, data_type, identity, items, kind
 from headwater.spark.determinism import determined
-from headwater.spark.failures import in_view, query_failure, unexpected, view_failure
+from headwater.spark.failures import in_view, query_failure, spark_fails, unexpected, view_failure
 from headwater.spark.flow import Flow, Project, Relation
 from headwater.spark.functions import register
 from headwater.spark.fusing import fuse
@@ -183,8 +183,7 @@ class Program:
         try:
             self.catalyst.optimize(self.catalyst.analyze(sql))
         except Py4JJavaError as own:
-            reason = str(own.java_exception).split("\n")[0]
-            return InvalidQuery(name, f"Spark itself fails on this SQL ({reason}): write it another way.")
+            return spark_fails(name, own)
         return error
 
     def _leaf(self, node: Node) -> Relation | None:

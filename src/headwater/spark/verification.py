@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -22,7 +23,7 @@ from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.spark.catalyst import Catalyst
 from headwater.spark.determinism import determined
-from headwater.spark.failures import unexpected, view_failure
+from headwater.spark.failures import spark_fails, unexpected, view_failure
 from headwater.spark.functions import register
 from headwater.spark.naming import names_read
 from headwater.spark.program import Program, topic_schema
@@ -90,6 +91,8 @@ class Batches:
         except PySparkException as error:
             failure = view_failure(error, {}, {})
             raise (ViewFailed(view, failure.message) if failure else unexpected(error)) from error
+        except Py4JJavaError as error:
+            raise spark_fails(view, error) from error
 
     def _frame(self, topic: Topic, rows: pa.Table) -> DataFrame:
         # Spark takes an empty chunk for the end of a table.
