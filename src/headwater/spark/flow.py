@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
-from headwater.spark.catalyst import Expression, Node, children, conjuncts, identity, kind
+from headwater.spark.catalyst import Expression, children, conjuncts, identity, kind
 from headwater.views.aggregate import Aggregate
 from headwater.views.kernel import Kernel
 
@@ -220,8 +220,3 @@ def brought(kernel: Kernel, port: str) -> pa.Schema:
 def _place(expression: Expression, places: Mapping[int, int]) -> int | None:
     """Where a column is found, if it is one."""
     return places.get(identity(expression)) if kind(expression) == "AttributeReference" else None
-
-
-def node_text(node: Node) -> str:
-    """One line about a node of a plan."""
-    return str(node.simpleString(100))

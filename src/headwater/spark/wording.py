@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from headwater.spark.catalyst import Expression, children, identity, kind, walk
+from headwater.spark.catalyst import Expression, children, conjuncts, identity, kind, walk
 from headwater.spark.flow import Operator
 
 EXPRESSION_LENGTH_MAX = 80
@@ -47,18 +47,10 @@ def shortened(text: str) -> str:
 
 def condition(given: Expression, keys: Sequence[Expression] = ()) -> str:
     """A condition, without the tests for null that Spark adds where the rest implies them; nothing if that is all."""
-    parts = list(_conjuncts(given))
+    parts = list(conjuncts(given))
     telling = [part for part in parts if kind(part) != "IsNotNull"]
     implied = _attributes([*telling, *keys])
     return " AND ".join(short(part) for part in parts if part in telling or not _attributes(children(part)) <= implied)
-
-
-def _conjuncts(given: Expression) -> Iterator[Expression]:
-    if kind(given) == "And":
-        for child in children(given):
-            yield from _conjuncts(child)
-    else:
-        yield given
 
 
 def _attributes(expressions: Iterable[Expression]) -> set[int]:
