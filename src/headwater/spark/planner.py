@@ -286,11 +286,14 @@ class Planner:
         places = [_placed(columns, expression) for expression in (*keys, *groups)]
         schema = port_schema("c", columns)
         names = [schema.names[place] for place in places]
-        order = tuple(
-            Order(name, "Desc" in kind(order.direction()), "First" in kind(order.nullOrdering()))
-            for name, order in zip(names, orders, strict=False)
-        )
-        kernel = TopK(schema, tuple(names[len(orders) :]), order, limit, offset)
+        key = tuple(names[len(orders) :])
+        order: dict[str, Order] = {}
+        for name, given_order in zip(names, orders, strict=False):
+            # A column that was decided by before, or is the same in the whole group, decides nothing.
+            if name not in key and name not in order:
+                ascends, nulls = kind(given_order.direction()), kind(given_order.nullOrdering())
+                order[name] = Order(name, "Desc" in ascends, "First" in nulls)
+        kernel = TopK(schema, key, tuple(order.values()), limit, offset)
         detail = ", ".join(str(order.sql()) for order in orders)
         if groups:
             detail += f" per {', '.join(str(group.sql()) for group in groups)}"

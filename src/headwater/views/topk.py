@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headwater.errors import InternalError
 from headwater.views.exact import Flags
 from headwater.views.identity import Numbers, number_keys, validity
 from headwater.views.kernel import Part, Step, Tables
 from headwater.views.ordering import ranks, sorted_places
-from headwater.views.touched import Touched
-from headwater.views.zset import HASH, WEIGHT, add, consolidate, negate, weights_of, with_weights
+from headwater.views.zset import HASH, WEIGHT, add, consolidate, weights_of, with_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,39 +61,55 @@ class TopK:
 
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         columns = [HASH, *self.schema.names, WEIGHT]
-        touched = Touched.of(changes["rows"].select(columns), old["rows"].select(columns), self.key, "top-k")
-        out = consolidate(add(self._first(touched.after), negate(self._first(touched.before))))
-        return Step({"rows": touched.delta}, out)
+        delta = consolidate(changes["rows"].select(columns))
+        numbers, held_numbers = number_keys([delta, old["rows"]], [self.key, self.key])
+        touched = int(numbers.max()) + 1 if len(numbers) else 0
+        inside = held_numbers < touched
+        held = old["rows"].select(columns).filter(pa.array(inside))
+        rows = add(held, delta)
+        groups = np.concatenate([held_numbers[inside], numbers])
+        before = np.concatenate([weights_of(held), np.zeros(delta.num_rows, dtype=np.int64)])
+        return Step({"rows": delta}, self._moved(rows, groups, before, weights_of(rows)))
 
-    def _first(self, rows: pa.Table) -> pa.Table:
-        """The rows that are ranked high enough, each with as much of its weight as is."""
+    def _moved(self, rows: pa.Table, groups: Numbers, before: Numbers, after: Numbers) -> pa.Table:
+        """How much of each row comes into reach and leaves it, given its weights before and after.
+
+        Rows may stand there several times, also with weights below 0 that take others away: how much of a group's first
+        n rows is in reach follows from n alone, and a row adds the difference between what ends and begins with it.
+        """
         if not rows.num_rows:
             return rows
-        places, ties, above = self._within_reach(rows)
-        rows = rows.take(pa.array(places))
-        order = sorted_places([ties, *self._whole(rows)])
-        weights, ties, above = weights_of(rows)[order], ties[order], above[order]
-        begins = above + _before(weights, _run_starts([ties]))
-        taken = np.minimum(begins + weights, self.offset + self.limit) - np.maximum(begins, self.offset)
-        chosen = taken > 0
-        return with_weights(rows.take(pa.array(order[chosen])), taken[chosen])
-
-    def _within_reach(self, rows: pa.Table) -> tuple[Numbers, Numbers, Numbers]:
-        """The rows that the stated order does not rule out, which are few.
-
-        Gives the place of each, the number of its tie, which are the rows of its group that the order leaves equal, and
-        how many rows of its group are ranked above that tie.
-        """
-        (groups,) = number_keys([rows], [self.key])
         keys = [groups, *self._stated(rows)]
         order = sorted_places(keys)
-        weights = weights_of(rows)[order]
         starts = _run_starts([key[order] for key in keys])
         ties = np.cumsum(starts) - 1
-        above = _before(weights, _run_starts([groups[order]]))[starts]
-        size = np.add.reduceat(weights, np.flatnonzero(starts))
-        reached = ((above < self.offset + self.limit) & (above + size > self.offset))[ties]
-        return order[reached], ties[reached], above[ties[reached]]
+        first_of_group = _run_starts([groups[order]])
+        reached = np.zeros(len(order), dtype=bool)
+        above = []
+        for weights in (before[order], after[order]):
+            begins = _before(weights, first_of_group)[starts]
+            size = np.add.reduceat(weights, np.flatnonzero(starts))
+            if size.min() < 0:
+                raise InternalError("The top-k kernel was told to retract a row that it does not hold.")
+            # A tie is all rows of a group that the stated order leaves equal; most of them are out of reach.
+            reached |= (self._in_reach(begins + size) != self._in_reach(begins))[ties]
+            above.append(begins)
+        places, ties = order[reached], ties[reached]
+        found = rows.take(pa.array(places))
+        order = sorted_places([ties, *self._whole(found)])
+        ties, places = ties[order], places[order]
+        starts = _run_starts([ties])
+        taken = np.zeros(len(order), dtype=np.int64)
+        for sign, weights, begins in ((-1, before[places], above[0]), (1, after[places], above[1])):
+            since = begins[ties] + _before(weights, starts)
+            taken += sign * (self._in_reach(since + weights) - self._in_reach(since))
+        chosen = taken != 0
+        return consolidate(with_weights(found.take(pa.array(order[chosen])), taken[chosen]))
+
+    def _in_reach(self, count: Numbers) -> Numbers:
+        """How many of a group's first rows are shown, and how many come before those."""
+        shown: Numbers = np.clip(count, self.offset, self.offset + self.limit)
+        return shown
 
     def _stated(self, rows: pa.Table) -> list[Numbers]:
         """What the order sorts by, the most significant first."""
