@@ -15,7 +15,7 @@ import pyarrow as pa
 from headwater.spark.slots import NOTES, PACKED, PARCELS, ROUTE, TASK
 from headwater.views.aggregate import Aggregate
 from headwater.views.identity import validity
-from headwater.views.placing import hashes_of_keys, tasks_of
+from headwater.views.placing import hashes_of_keys, repeats, tasks_of
 from headwater.views.zset import HASH, WEIGHT
 
 PARCEL_BYTES = 256 << 10
@@ -55,10 +55,12 @@ class Route:
 
     def addressed(self, rows: pa.Table) -> pa.Table:
         """What it brings, added up if it is for an aggregate that takes sums, with the hashes of keys."""
+        hashes = hashes_of_keys(rows, self.key)
         if self.sums is not None:
-            rows = self.sums.summed(rows)
-        hashes = pa.array(hashes_of_keys(rows, self.key))
-        return pa.table([hashes, *rows.columns], schema=self.schema)
+            apart = not repeats(hashes)
+            rows = self.sums.summed(rows, apart=apart)
+            hashes = hashes if apart else hashes_of_keys(rows, self.key)
+        return pa.table([pa.array(hashes), *rows.columns], schema=self.schema)
 
     def _brought(self, columns: Sequence[pa.ChunkedArray], rows: pa.Table) -> pa.Table:
         cast = [

@@ -100,9 +100,9 @@ class Aggregate:
         state, after = self._added(before, Grouped(rows, numbers, weights_of(rows), count), keys)
         return Step(state, self._difference(before, after, keys, first=first))
 
-    def summed(self, rows: pa.Table) -> pa.Table:
-        """Changes added up by group: the measures of each, in place of arguments."""
-        (numbers,) = number_keys([rows], [self.key])
+    def summed(self, rows: pa.Table, *, apart: bool = False) -> pa.Table:
+        """Changes added up by group: the measures of each, in place of arguments. `apart`: those of each change."""
+        numbers = np.arange(rows.num_rows) if apart else number_keys([rows], [self.key])[0]
         count = int(numbers.max()) + 1 if len(numbers) else 0
         grouped = Grouped(rows, numbers, weights_of(rows), count)
         sums = {WEIGHT: grouped.total(grouped.weights)}

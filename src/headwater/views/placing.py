@@ -22,6 +22,7 @@ Hashes = npt.NDArray[np.int64]
 _FOLD = np.uint64(0x9FB21C651E98DF25)
 _NULL = np.uint64(0xD6E8FEB86659FD93)
 _HALF = 1 << 31
+_SAMPLE = 1 << 14
 
 
 def hashes_of_keys(table: pa.Table, key: Sequence[str]) -> Hashes:
@@ -29,6 +30,18 @@ def hashes_of_keys(table: pa.Table, key: Sequence[str]) -> Hashes:
     if not key:
         return np.zeros(table.num_rows, dtype=np.int64)
     return hash_columns([_flat(table[name]) for name in key]).view(np.int64)
+
+
+def repeats(hashes: Hashes) -> bool:
+    """Whether the hashes are so few that adding up by them leaves less than half; an estimate from some of them."""
+    total = len(hashes)
+    sample = hashes[:: -(-total // _SAMPLE)] if total else hashes
+    same = len(sample) - len(np.unique(sample))
+    if not same or 2 * same >= len(sample):
+        return same > 0
+    # Of m among n keys, m * m / 2n are drawn a second time.
+    keys = len(sample) ** 2 / (2 * same)
+    return bool(keys * -np.expm1(-total / keys) < total / 2)
 
 
 def tasks_of(hashes: Hashes, tasks: int) -> npt.NDArray[np.int64]:

@@ -60,8 +60,17 @@ def test_rows_of_an_aggregate_are_added_up_on_their_way() -> None:
     kernel = Aggregate(("k",), (function,), COLUMNS, measured=True)
     schema = empty(kernel.ports["rows"], hashed=True).schema
     route = Route(4, COLUMNS, schema, ("k",), kernel, places=(1, 0))
-    (arrived,) = sent(route, rows((1, "a"), (2, "b"), (3, "a")), 1).values()
-    assert sorted((row["k"], row[WEIGHT], row["_0_0"]) for row in arrived) == [("a", 2, 4), ("b", 1, 2)]
+    (arrived,) = sent(route, rows((1, "a"), (2, "b"), (3, "a"), (4, "a")), 1).values()
+    assert sorted((row["k"], row[WEIGHT], row["_0_0"]) for row in arrived) == [("a", 3, 8), ("b", 1, 2)]
+
+
+def test_rows_that_hardly_repeat_are_measured_one_by_one() -> None:
+    function = Function("sum", ("v",), "total", pa.int64())
+    kernel = Aggregate(("k",), (function,), COLUMNS, measured=True)
+    schema = empty(kernel.ports["rows"], hashed=True).schema
+    route = Route(4, COLUMNS, schema, ("k",), kernel, places=(1, 0))
+    (arrived,) = sent(route, rows((1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "a")), 1).values()
+    assert [(row["k"], row["_0_0"]) for row in arrived] == [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("a", 5)]
 
 
 def test_many_rows_are_several_parcels() -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine.batch import Batch
-from headwater.views.placing import hashes_of_keys, tasks_of
+from headwater.views.placing import hashes_of_keys, repeats, tasks_of
 
 NAN = float("nan")
 STRUCT = pa.struct([("x", pa.int64()), ("y", pa.list_(pa.float64()))])
@@ -62,3 +62,17 @@ def test_a_task_is_given_the_hashes_of_its_range(tasks: int) -> None:
     for one, task in zip(found.tolist(), tasks_of(found, tasks).tolist(), strict=True):
         low, high = batch.hash_range(task)
         assert low <= one <= high
+
+
+@pytest.mark.parametrize(
+    ("keys", "rows", "expected"),
+    [(1, 1, False), (1, 10, True), (10, 1000, True), (200_000, 1_000_000, True), (3_000_000, 1_000_000, False),
+     (10**9, 100, False)],
+)  # fmt: skip
+def test_it_is_found_out_whether_keys_repeat(keys: int, rows: int, expected: bool) -> None:
+    numbers = np.random.default_rng(1).integers(0, keys, rows)
+    assert repeats(hashes_of_keys(pa.table({"k": numbers}), ["k"])) == expected
+
+
+def test_nothing_does_not_repeat() -> None:
+    assert not repeats(np.zeros(0, dtype=np.int64))
