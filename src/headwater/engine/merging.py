@@ -258,7 +258,7 @@ def _write(writer: RunWriter, arrangement: str, table: pa.Table, low: int, high:
     """Writes a merged table as runs that are not too large and cover all hashes from `low` to `high` between them."""
     number = max(-(-table.num_rows // RUN_ROWS_MAX), -(-table.nbytes // RUN_BYTES_MAX), 1)
     if number > 1:
-        table = table.take(pa.array(np.argsort(hashes_of(table), kind="stable")))
+        table = table.take(pa.array(np.argsort(hashes_of(table))))
     hashes, start = hashes_of(table), 0
     for part in range(1, number + 1):
         stop, end = table.num_rows, high

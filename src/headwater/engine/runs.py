@@ -275,16 +275,24 @@ def _sorted(table: pa.Table) -> tuple[pa.Table, int, int]:
     """The table in the order of hashes, with the first and the last of them."""
     hashes = hashes_of(table)
     if not bool(np.all(hashes[:-1] <= hashes[1:])):
-        order = np.argsort(hashes, kind="stable")
+        order = np.argsort(hashes)
         table, hashes = table.take(pa.array(order)), hashes[order]
     return table, int(hashes[0]), int(hashes[-1])
 
 
 def _encode(table: pa.Table) -> memoryview:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema.remove_metadata()) as stream:
-        stream.write_table(table.combine_chunks().replace_schema_metadata(None))
-    return memoryview(sink.getvalue())
+    table = table.combine_chunks().replace_schema_metadata(None)
+    # Writing it nowhere first says how large it is: memory that grows is copied again and again.
+    size = pa.MockOutputStream()
+    _stream(table, size)
+    buffer = pa.allocate_buffer(size.size())
+    _stream(table, pa.FixedSizeBufferWriter(buffer))
+    return memoryview(buffer)
+
+
+def _stream(table: pa.Table, sink: pa.NativeFile) -> None:
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
 
 
 def _open(directory: Path, run: Run) -> OpenRun:

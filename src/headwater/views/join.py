@@ -207,7 +207,7 @@ def _matches(left: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
     if not len(left) or not len(right):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     count = int(max(left.max(), right.max())) + 1
-    order = np.argsort(right, kind="stable")
+    order = np.argsort(right)
     # -1 comes first in the order and is no place to look at.
     skipped = int((right < 0).sum())
     sizes = np.bincount(right[right >= 0], minlength=count)
