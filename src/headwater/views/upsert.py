@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.errors import InternalError
 from headwater.views.identity import Numbers, number_keys
@@ -56,12 +55,18 @@ class Upsert:
             raise InternalError("The upsert kernel holds a key more than once.")
         numbers, row_numbers = number_keys([records, rows], [self.key, self.key])
         touched = int(numbers.max()) + 1 if len(numbers) else 0
-        newest = records.take(pa.array(_last_of_each(records, numbers, touched)))
-        newest = newest.filter(pc.invert(newest[DELETED]))
+        inside = row_numbers < touched
+        known = np.zeros(touched, dtype=bool)
+        known[row_numbers[inside]] = True
+        last = _last_of_each(records, numbers, touched)
+        present = ~records[DELETED].to_numpy()[last]
         columns = [HASH, *self.schema.names]
-        present = with_weights(newest.select(columns), np.ones(newest.num_rows, dtype=np.int64))
-        replaced = negate(rows.filter(pa.array(row_numbers < touched))).select([*columns, WEIGHT])
-        delta = consolidate(add(present, replaced))
+        new = records.select(columns).take(pa.array(last[present]))
+        new = with_weights(new, np.ones(new.num_rows, dtype=np.int64))
+        replaced = negate(rows.filter(pa.array(inside))).select([*columns, WEIGHT])
+        # Only a row of a key that had one can be what it was.
+        again = known[present]
+        delta = add(new.filter(pa.array(~again)), consolidate(add(new.filter(pa.array(again)), replaced)))
         return Step({"rows": delta}, delta)
 
 
