@@ -1,0 +1,1 @@
+"""The engine's peers: other systems at the same lines, each in an environment of its own."""

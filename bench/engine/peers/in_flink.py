@@ -1,0 +1,109 @@
+"""A line of the benchmark in Flink SQL, in streaming mode, with its result written as a changelog in Parquet."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
+from pyflink.common import Configuration
+from pyflink.table import EnvironmentSettings, TableEnvironment
+
+from bench.engine.peers.answering import CORES, Answer, CanNot, Question, main, netted
+
+JARS = "HEADWATER_BENCH_JARS"
+"""The variable that names the folder of jars which apache-flink does not bring: Parquet, and Hadoop for it."""
+
+SETTINGS = {
+    "parallelism.default": str(CORES),
+    "pipeline.object-reuse": "true",
+    "state.backend.type": "hashmap",
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "2 s",
+    "table.exec.mini-batch.size": "200000",
+    "table.optimizer.agg-phase-strategy": "TWO_PHASE",
+}
+
+
+def run(question: Question) -> Answer:
+    began = time.monotonic()
+    settings = {**SETTINGS, **_overridden()}
+    try:
+        # The same job over a few rows: a Java virtual machine, its classes and a first mini-cluster are the start.
+        _job(question, settings, question.warm, question.work / "warm")
+        seconds = _job(question, settings, question.source, question.work / "changes")
+    except Py4JJavaError as error:
+        raise CanNot(_cause(error)) from error
+    start_seconds = time.monotonic() - began - seconds
+    versions = {"apache-flink": version("apache-flink")}
+    return Answer(_view(question.work / "changes"), seconds, start_seconds, versions, settings)
+
+
+def _job(question: Question, settings: Mapping[str, str], source: Path, output: Path) -> float:
+    """Runs the query over a folder; how many seconds the job itself took, without planning and the cluster's start."""
+    configuration = Configuration()
+    for name, value in settings.items():
+        configuration.set_string(name, value)
+    jars = ";".join(f"file://{jar}" for jar in sorted(Path(os.environ[JARS]).glob("*.jar")))
+    configuration.set_string("pipeline.jars", jars)
+    configuration.set_string("pipeline.classpaths", jars)
+    environment = TableEnvironment.create(
+        EnvironmentSettings.new_instance().with_configuration(configuration).in_streaming_mode().build()
+    )
+    for statement in _statements(question, source):
+        environment.execute_sql(statement)
+    job = environment.execute_sql(
+        f"CREATE TABLE changes WITH ('connector' = 'filesystem', 'path' = 'file://{output}', 'format' = 'parquet') "
+        "AS SELECT * FROM TO_CHANGELOG(input => TABLE outcome)"
+    ).get_job_client()
+    return float(job.get_job_execution_result().result().get_net_runtime()) / 1000
+
+
+def _statements(question: Question, source: Path) -> list[str]:
+    """Each topic as Flink sees it. Readers of files share them out, so only `seq` says which row of a key is newest."""
+    statements = []
+    for name, topic in question.topics.items():
+        own = "".join(f"`{column}` {kind}, " for column, kind in topic.columns.items())
+        kept = ", ".join(f"`{column}`" for column in topic.columns)
+        files = f"'connector' = 'filesystem', 'path' = 'file://{source / name}', 'format' = 'parquet'"
+        if topic.key is None:
+            statements.append(f"CREATE TABLE {name} ({own}seq BIGINT) WITH ({files})")
+            continue
+        statements += [
+            f"CREATE TABLE {name}_changes ({own}deleted BOOLEAN, seq BIGINT) WITH ({files})",
+            f"CREATE TEMPORARY VIEW {name} AS SELECT {kept} FROM (SELECT *, row_number() OVER "
+            f"(PARTITION BY {topic.key} ORDER BY seq DESC) AS newest FROM {name}_changes) "
+            "WHERE newest = 1 AND NOT deleted",
+        ]
+    return [*statements, f"CREATE TEMPORARY VIEW outcome AS {question.sql}"]
+
+
+def _view(folder: Path) -> pa.Table:
+    changes = pa.concat_tables(pq.read_table(file) for file in sorted(folder.glob("part-*")))
+    added = pc.is_in(changes["op"], pa.array(["INSERT", "UPDATE_AFTER"]))
+    weights = pc.if_else(added, 1, -1)
+    return netted(changes.drop_columns(["op"]).append_column("weight", weights), "weight")
+
+
+def _cause(error: Py4JJavaError) -> str:
+    """The innermost Java exception."""
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return str(cause.toString())
+
+
+def _overridden() -> dict[str, str]:
+    """Settings to try: `name=value` pairs, separated by semicolons."""
+    given = os.environ.get("HEADWATER_BENCH_FLINK", "")
+    return dict(pair.split("=", 1) for pair in given.split(";") if pair)
+
+
+if __name__ == "__main__":
+    main(run)
