@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as encoding
 import sys
 import tempfile
 from dataclasses import asdict
@@ -12,6 +13,10 @@ import typer
 from rich.console import Console
 
 from bench.engine import latency, ours, truth
+from bench.engine.peers.chart import svg
+from bench.engine.peers.comparison import OURS, Comparison, Standing
+from bench.engine.peers.installing import PEERS
+from bench.engine.peers.running import Field
 from bench.engine.workloads import WORKLOADS, Workload, write
 from bench.report import Line, Report, machine
 
@@ -23,9 +28,14 @@ def main(
     *,
     scale: Annotated[float, typer.Option(help="So much of the usual number of rows.", min=0.001, max=10.0)] = 1.0,
     batches: Annotated[int, typer.Option(help="Small batches whose latency is measured.", min=5)] = 60,
-    only: Annotated[list[str] | None, typer.Option(help=f"Only: {', '.join([*WORKLOADS, LATENCY])}.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", "--lines", help=f"Only: {', '.join([*WORKLOADS, LATENCY])}.")
+    ] = None,
+    peers: Annotated[str, typer.Option(help=f"All, none, or some with commas between: {', '.join(PEERS)}.")] = "all",
+    seconds_max: Annotated[float, typer.Option(help="How long a peer may take for a line.", min=1.0)] = 1800.0,
     directory: Annotated[Path | None, typer.Option(help="Where to write; the disk that is measured.")] = None,
     json: Annotated[Path | None, typer.Option(help="Also write everything to this file, as JSON.")] = None,
+    chart: Annotated[Path | None, typer.Option(help="Also draw all systems to this file, as SVG.")] = None,
     markdown: Annotated[bool, typer.Option(help="Print Markdown, as in docs/benchmarks.md.")] = False,
 ) -> None:
     """Measures backlogs that views catch up with, compared with DuckDB's answer, and the latency of small batches."""
@@ -35,28 +45,57 @@ def main(
     with tempfile.TemporaryDirectory(prefix="headwater-bench-", dir=directory) as name:
         place = Path(name)
         lines: list[Line] = []
+        standings: list[Standing] = []
+        field = Field({name: PEERS[name] for name in _named(peers)}, seconds_max, _messages)
         for workload in WORKLOADS.values():
             if not only or workload.name in only:
                 _messages.print(f"{workload.title} ...")
-                lines.append(_caught_up(workload, scale, place / workload.name))
+                line, all_systems = _caught_up(workload, scale, place / workload.name, field)
+                lines.append(line)
+                standings += all_systems
         if not only or LATENCY in only:
             _messages.print("latency of small batches ...")
             lines += latency.measure(place, batches)
         report = Report(machine(place), {"scale": scale, "batches": batches}, [], lines, title="The engine")
+    measured = dict.fromkeys(standing.line for standing in standings)
+    comparison = Comparison({name: WORKLOADS[name].title for name in measured}, standings)
+    _show(report, comparison, json=json, chart=chart, markdown=markdown)
+
+
+def _named(peers: str) -> list[str]:
+    """The peers of the option."""
+    names = {"all": list(PEERS), "none": []}.get(peers, peers.split(","))
+    unknown = set(names) - set(PEERS)
+    if unknown:
+        raise typer.BadParameter(f"there is no peer {', '.join(sorted(unknown))}")
+    return names
+
+
+def _show(report: Report, comparison: Comparison, *, json: Path | None, chart: Path | None, markdown: bool) -> None:
     if json is not None:
-        json.write_text(report.to_json() + "\n")
+        content = {**encoding.loads(report.to_json()), "peers": comparison.to_values()}
+        json.write_text(encoding.dumps(content, indent=2) + "\n")
+    if chart is not None:
+        chart.write_text(svg(comparison))
+    has_peers = len(comparison.systems) > 1
     if markdown:
-        typer.echo(report.to_markdown())
-    else:
-        report.print(Console(width=None if sys.stdout.isatty() else 200))
+        typer.echo("\n\n".join([report.to_markdown(), *([comparison.to_markdown()] if has_peers else [])]))
+        return
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    report.print(console)
+    if has_peers:
+        comparison.print(console)
 
 
-def _caught_up(workload: Workload, scale: float, place: Path) -> Line:
-    write(workload, int(workload.rows * scale), place / "input")
+def _caught_up(workload: Workload, scale: float, place: Path, field: Field) -> tuple[Line, list[Standing]]:
+    rows = int(workload.rows * scale)
+    write(workload, rows, place / "input")
     caught = ours.catch_up(workload, place / "input", place)
-    wrong = truth.differing(caught.view, truth.expected(workload, place / "input"))
+    expected = truth.expected(workload, place / "input")
+    wrong = truth.differing(caught.view, expected)
     note = f"{caught.rows:,} rows, {len(caught.batches)} batches, Spark's start {caught.start_seconds:.0f} s before"
-    return Line(
+    standing = Standing(OURS, workload.name, caught.rows, caught.seconds, caught.start_seconds, wrong)
+    line = Line(
         workload.title,
         0.0 if wrong else caught.rows / caught.seconds,
         "rows/s",
@@ -64,6 +103,7 @@ def _caught_up(workload: Workload, scale: float, place: Path) -> Line:
         note=f"WRONG: {wrong:,} rows differ" if wrong else note,
         detail={"batches": caught.batches, "state": {name: asdict(size) for name, size in caught.state.items()}},
     )
+    return line, [standing, *field.measure(workload, rows, place, expected)]
 
 
 if __name__ == "__main__":

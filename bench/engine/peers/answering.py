@@ -1,4 +1,4 @@
-"""How a peer is asked for a line and how it answers; shared by the scripts, which run where there is pyarrow and no headwater.
+"""How a peer is asked for a line and how it answers; for scripts that have pyarrow, but not headwater.
 
 A script gets a folder with `line.json` and the Parquet files of `bench.engine.workloads`, and a small one of the same
 shape to start with. It writes the rows of the view in the end as one Parquet file, and prints its answer as one line of
@@ -122,9 +122,7 @@ def _run(run: Callable[[Question], Answer], question: Question, output: Path) ->
     except Exception as error:  # noqa: BLE001 whatever a peer raises is its answer
         traceback.print_exc()
         return Printed(error=sentence(str(error) or type(error).__name__))
-    return Printed(
-        question.rows, answer.seconds, answer.start_seconds, answer.versions, answer.settings, answer.note
-    )
+    return Printed(question.rows, answer.seconds, answer.start_seconds, answer.versions, answer.settings, answer.note)
 
 
 def sentence(message: str) -> str:
@@ -149,7 +147,8 @@ def _repeated(counts: list[int]) -> list[int]:
 
 
 def newest(versions: pa.Table, key: str, order: str) -> pa.Table:
-    """Of all rows with the same key the one that comes last in an order."""
-    return versions.sort_by(order).group_by(key, use_threads=False).aggregate(
-        [(name, "last") for name in versions.column_names if name != key]
-    )
+    """Of all rows with the same key the one that comes last in an order, without the order's column."""
+    ordered = versions.take(pc.sort_indices(versions[order]))
+    places = pa.table({"key": ordered[key], "place": pa.array(range(ordered.num_rows), pa.int64())})
+    last = places.group_by("key").aggregate([("place", "max")])["place_max"]
+    return ordered.take(last).drop_columns([order])

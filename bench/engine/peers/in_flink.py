@@ -75,11 +75,12 @@ def _statements(question: Question, source: Path) -> list[str]:
         if topic.key is None:
             statements.append(f"CREATE TABLE {name} ({own}seq BIGINT) WITH ({files})")
             continue
+        ranked = (
+            f"SELECT *, row_number() OVER (PARTITION BY {topic.key} ORDER BY seq DESC) AS newest FROM {name}_changes"
+        )
         statements += [
             f"CREATE TABLE {name}_changes ({own}deleted BOOLEAN, seq BIGINT) WITH ({files})",
-            f"CREATE TEMPORARY VIEW {name} AS SELECT {kept} FROM (SELECT *, row_number() OVER "
-            f"(PARTITION BY {topic.key} ORDER BY seq DESC) AS newest FROM {name}_changes) "
-            "WHERE newest = 1 AND NOT deleted",
+            f"CREATE TEMPORARY VIEW {name} AS SELECT {kept} FROM ({ranked}) WHERE newest = 1 AND NOT deleted",
         ]
     return [*statements, f"CREATE TEMPORARY VIEW outcome AS {question.sql}"]
 

@@ -1,7 +1,7 @@
 """A line of the benchmark in Pathway, in streaming mode, with its result written as a stream of changes.
 
-Pathway's own readers of Parquet (Delta Lake, Iceberg) ask for a licence key, so the same rows are handed to its CSV reader,
-the fastest of the others; writing the CSV files is not counted.
+Pathway's own readers of Parquet (Delta Lake, Iceberg) ask for a licence key, so the same rows are handed to its CSV
+reader, the fastest of the others; writing the CSV files is not counted.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ Tables = Mapping[str, Any]
 
 def _sum(tables: Tables) -> Any:
     events = tables["events"]
-    return events.groupby(events.key).reduce(
-        events.key, n=pw.reducers.count(), total=pw.reducers.sum(events.amount)
-    )
+    return events.groupby(events.key).reduce(events.key, n=pw.reducers.count(), total=pw.reducers.sum(events.amount))
 
 
 def _join(tables: Tables) -> Any:
@@ -58,9 +56,7 @@ def _left_join(tables: Tables) -> Any:
 
 def _min_max(tables: Tables) -> Any:
     items = tables["items"]
-    return items.groupby(items.k).reduce(
-        items.k, least=pw.reducers.min(items.v), most=pw.reducers.max(items.v)
-    )
+    return items.groupby(items.k).reduce(items.k, least=pw.reducers.min(items.v), most=pw.reducers.max(items.v))
 
 
 def _distinct(tables: Tables) -> Any:
@@ -70,9 +66,7 @@ def _distinct(tables: Tables) -> Any:
 
 def _top(tables: Tables) -> Any:
     items = tables["items"]
-    ranked = items.groupby(items.k).reduce(
-        items.k, rows=pw.reducers.sorted_tuple(pw.make_tuple(-items.v, items.id_))
-    )
+    ranked = items.groupby(items.k).reduce(items.k, rows=pw.reducers.sorted_tuple(pw.make_tuple(-items.v, items.id_)))
     best = ranked.select(ranked.k, rows=pw.apply_with_type(_first_ten, list[tuple[int, int]], ranked.rows))
     rows = best.flatten(best.rows)
     return rows.select(rows.k, id_=rows.rows[1], v=-rows.rows[0])
