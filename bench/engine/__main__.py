@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from bench.engine import latency, ours, truth
+from bench.engine.peers.answering import keep_to_cores
 from bench.engine.peers.chart import svg
 from bench.engine.peers.comparison import OURS, Comparison, Standing
 from bench.engine.peers.installing import PEERS
@@ -42,6 +43,7 @@ def main(
     unknown = set(only or ()) - {*WORKLOADS, LATENCY}
     if unknown:
         raise typer.BadParameter(f"there is no line {', '.join(sorted(unknown))}")
+    keep_to_cores()
     with tempfile.TemporaryDirectory(prefix="headwater-bench-", dir=directory) as name:
         place = Path(name)
         lines: list[Line] = []

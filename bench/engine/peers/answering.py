@@ -96,6 +96,11 @@ def asked(source: Path, warm: Path, work: Path) -> Question:
     return Question(content["line"], content["sql"], topics, source, warm, work)
 
 
+def keep_to_cores() -> None:
+    """Keeps this process, and all that it starts, to the first two cores that it may use."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+
+
 def main(run: Callable[[Question], Answer]) -> None:
     """Runs a script: reads its arguments, keeps it to two cores, writes and prints its answer."""
     parser = argparse.ArgumentParser()
@@ -104,7 +109,7 @@ def main(run: Callable[[Question], Answer]) -> None:
     parser.add_argument("--warm", type=Path, required=True, help="A folder with a few rows of the same kind.")
     parser.add_argument("--output", type=Path, required=True, help="The Parquet file that gets the view.")
     options = parser.parse_args()
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    keep_to_cores()
     with tempfile.TemporaryDirectory(prefix="work-", dir=options.output.parent) as work:
         question = asked(options.input.resolve(), options.warm.resolve(), Path(work).resolve())
         if question.line != options.line:
@@ -126,10 +131,13 @@ def _run(run: Callable[[Question], Answer], question: Question, output: Path) ->
 
 
 def sentence(message: str) -> str:
-    """The first line that says something, not too long."""
+    """The first line that says something; if it is long, its first sentences."""
     lines = [re.sub(r"\s+", " ", line).strip() for line in message.splitlines()]
     first = next((line for line in lines if line), "")
-    return first if len(first) <= ERROR_LENGTH_MAX else first[: ERROR_LENGTH_MAX - 4].rstrip() + " ..."
+    if len(first) <= ERROR_LENGTH_MAX:
+        return first
+    whole, stop, _ = first[:ERROR_LENGTH_MAX].rpartition(". ")
+    return whole + "." if stop else first[: ERROR_LENGTH_MAX - 4].rstrip() + " ..."
 
 
 def netted(changes: pa.Table, weight: str) -> pa.Table:

@@ -21,10 +21,8 @@ SETTINGS = {
     "spark.driver.memory": "6g",
     "spark.sql.shuffle.partitions": str(CORES),
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
 }
+QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 TYPES = {"bigint": "bigint", "string": "string"}
 
 
@@ -32,7 +30,7 @@ TYPES = {"bigint": "bigint", "string": "string"}
 def session(settings: dict[str, str]) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{CORES}]").appName("peer")
-    for name, value in settings.items():
+    for name, value in {**settings, **QUIET}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
