@@ -18,6 +18,7 @@ from bench.engine.peers.chart import svg
 from bench.engine.peers.comparison import OURS, Comparison, Standing
 from bench.engine.peers.installing import PEERS
 from bench.engine.peers.running import Field
+from bench.engine.peers.trickle import TITLE
 from bench.engine.workloads import WORKLOADS, Workload, write
 from bench.report import Line, Report, machine
 
@@ -57,10 +58,13 @@ def main(
                 standings += all_systems
         if not only or LATENCY in only:
             _messages.print("latency of small batches ...")
-            lines += latency.measure(place, batches)
+            ours_waited = list(latency.measure(place, batches))
+            lines += ours_waited
+            standings += _waited(ours_waited[0], field.latency(place, batches))
         report = Report(machine(place), {"scale": scale, "batches": batches}, [], lines, title="The engine")
     measured = dict.fromkeys(standing.line for standing in standings)
-    comparison = Comparison({name: WORKLOADS[name].title for name in measured}, standings)
+    titles = {name: TITLE if name == LATENCY else WORKLOADS[name].title for name in measured}
+    comparison = Comparison(titles, standings)
     _show(report, comparison, json=json, chart=chart, markdown=markdown)
 
 
@@ -71,6 +75,11 @@ def _named(peers: str) -> list[str]:
     if unknown:
         raise typer.BadParameter(f"there is no peer {', '.join(sorted(unknown))}")
     return names
+
+
+def _waited(ours: Line, others: list[Standing]) -> list[Standing]:
+    """The line of one view among the peers at small batches, if there are any."""
+    return [Standing(OURS, LATENCY, median=ours.value, note=ours.note), *others] if others else []
 
 
 def _show(report: Report, comparison: Comparison, *, json: Path | None, chart: Path | None, markdown: bool) -> None:

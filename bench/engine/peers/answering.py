@@ -14,7 +14,7 @@ import re
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -45,6 +45,8 @@ class Question:
     warm: Path
     work: Path
     """A folder for what is needed on the way."""
+    batches: int = 0
+    """How many small batches are measured, for the line that measures them."""
 
     def files(self, topic: str) -> list[Path]:
         return sorted((self.source / topic).glob("*.parquet"))
@@ -57,7 +59,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`seconds` are from the first row to the last result, `start_seconds` all that came before."""
+    """`seconds` are from the first row to the last result, `start_seconds` all that came before.
+
+    For small batches there is no view, but the milliseconds that each took.
+    """
 
     view: pa.Table
     seconds: float
@@ -65,6 +70,7 @@ class Answer:
     versions: Mapping[str, str]
     settings: Mapping[str, str]
     note: str = ""
+    milliseconds: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,7 @@ class Printed:
     versions: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+    milliseconds: Sequence[float] = ()
     error: str = ""
 
 
@@ -90,10 +97,10 @@ def describe(line: str, sql: str, topics: Mapping[str, Topic], folder: Path) -> 
     (folder / "line.json").write_text(json.dumps(content, indent=2))
 
 
-def asked(source: Path, warm: Path, work: Path) -> Question:
+def asked(source: Path, warm: Path, work: Path, batches: int) -> Question:
     content = json.loads((source / "line.json").read_text())
     topics = {name: Topic(**topic) for name, topic in content["topics"].items()}
-    return Question(content["line"], content["sql"], topics, source, warm, work)
+    return Question(content["line"], content["sql"], topics, source, warm, work, batches)
 
 
 def keep_to_cores() -> None:
@@ -108,10 +115,11 @@ def main(run: Callable[[Question], Answer]) -> None:
     parser.add_argument("--input", type=Path, required=True, help="The folder that has the line's input.")
     parser.add_argument("--warm", type=Path, required=True, help="A folder with a few rows of the same kind.")
     parser.add_argument("--output", type=Path, required=True, help="The Parquet file that gets the view.")
+    parser.add_argument("--batches", type=int, default=0, help="How many small batches are measured, if any.")
     options = parser.parse_args()
     keep_to_cores()
     with tempfile.TemporaryDirectory(prefix="work-", dir=options.output.parent) as work:
-        question = asked(options.input.resolve(), options.warm.resolve(), Path(work).resolve())
+        question = asked(options.input.resolve(), options.warm.resolve(), Path(work).resolve(), options.batches)
         if question.line != options.line:
             parser.error(f"the input is that of the line {question.line}")
         printed = _run(run, question, options.output)
@@ -127,7 +135,15 @@ def _run(run: Callable[[Question], Answer], question: Question, output: Path) ->
     except Exception as error:  # noqa: BLE001 whatever a peer raises is its answer
         traceback.print_exc()
         return Printed(error=sentence(str(error) or type(error).__name__))
-    return Printed(question.rows, answer.seconds, answer.start_seconds, answer.versions, answer.settings, answer.note)
+    return Printed(
+        question.rows,
+        answer.seconds,
+        answer.start_seconds,
+        answer.versions,
+        answer.settings,
+        answer.note,
+        answer.milliseconds,
+    )
 
 
 def sentence(message: str) -> str:

@@ -16,6 +16,7 @@ FONT = "font-family='system-ui, sans-serif' font-size='12'"
 
 def svg(comparison: Comparison) -> str:
     """Longer is faster. What a system can not do is said where its bar would be."""
+    comparison = comparison.of_rates
     systems = comparison.systems
     low, high = _decades(comparison)
     group = BAR * len(systems) + GAP

@@ -22,6 +22,8 @@ class Standing:
     seconds: float = 0.0
     start_seconds: float = 0.0
     differing: int = 0
+    median: float | None = None
+    """Milliseconds, where small batches are measured and not rows a second."""
     error: str = ""
     note: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -38,6 +40,8 @@ class Standing:
             return f"can not: {self.error}"
         if self.differing:
             return f"WRONG: {self.differing:,} rows differ"
+        if self.median is not None:
+            return f"{self.median:,.0f} ms ({self.note})"
         notes = ", ".join(filter(None, [f"{self.rows:,} rows", self.note, f"start {self.start_seconds:.0f} s"]))
         return f"{self.rate or 0:,.0f} rows/s ({notes})"
 
@@ -56,6 +60,13 @@ class Comparison:
     def at(self, line: str, system: str) -> Standing | None:
         found = (standing for standing in self.standings if (standing.line, standing.system) == (line, system))
         return next(found, None)
+
+    @property
+    def of_rates(self) -> Comparison:
+        """Without the lines that measure small batches."""
+        waiting = {standing.line for standing in self.standings if standing.median is not None}
+        titles = {line: title for line, title in self.titles.items() if line not in waiting}
+        return Comparison(titles, [standing for standing in self.standings if standing.line in titles])
 
     @property
     def notes(self) -> list[str]:
@@ -85,10 +96,10 @@ class Comparison:
         """Versions and settings of every system, in a sentence each."""
         sentences = []
         for system in self.systems:
-            of_system = [standing for standing in self.standings if standing.system == system and standing.versions]
+            of_system = [standing for standing in self.standings if standing.system == system and standing.rate]
             if of_system:
                 pairs = {**of_system[0].versions, **of_system[0].settings}
-                notes = list(dict.fromkeys(standing.note for standing in of_system if standing.note))
+                notes = list(dict.fromkeys(standing.note for standing in of_system if standing.note and standing.rate))
                 said = [*(f"{name} {value}" for name, value in pairs.items()), *notes]
                 sentences.append(f"{system}: {', '.join(said)}")
         return sentences

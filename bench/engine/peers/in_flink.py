@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -12,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
-from pyflink.common import Configuration
+from pyflink.common import Configuration, RowKind
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
+from bench.engine.peers import trickle
 from bench.engine.peers.answering import CORES, Answer, CanNot, Question, main, netted
 
 JARS = "HEADWATER_BENCH_JARS"
@@ -31,7 +33,18 @@ SETTINGS = {
 }
 
 
+PROMPT = {
+    "parallelism.default": str(CORES),
+    "pipeline.object-reuse": "true",
+    "state.backend.type": "hashmap",
+    "execution.buffer-timeout.interval": "1 ms",
+}
+"""For small batches nothing is held back."""
+
+
 def run(question: Question) -> Answer:
+    if question.line == trickle.LINE:
+        return _trickled(question)
     began = time.monotonic()
     settings = {**SETTINGS, **_overridden()}
     try:
@@ -45,17 +58,32 @@ def run(question: Question) -> Answer:
     return Answer(_view(question.work / "changes"), seconds, start_seconds, versions, settings)
 
 
+def _trickled(question: Question) -> Answer:
+    """Files that appear in a folder, and the result as the client gets it."""
+    began = time.monotonic()
+    trickled = trickle.Trickle(question.batches)
+    send = trickle.drop_parquet(question.work / "items")
+    environment = _environment(PROMPT)
+    for statement in _statements(question, question.work, ", 'source.monitor-interval' = '10 ms'"):
+        environment.execute_sql(statement)
+    rows = environment.execute_sql("SELECT * FROM outcome").collect()
+
+    def listen() -> None:
+        for row in rows:
+            if row.get_row_kind() in {RowKind.INSERT, RowKind.UPDATE_AFTER}:
+                trickled.note(row[0], row[1])
+
+    threading.Thread(target=listen, daemon=True).start()
+    milliseconds = trickled.run(send)
+    taken = sum(milliseconds) / 1000
+    versions = {"apache-flink": version("apache-flink")}
+    start_seconds = time.monotonic() - began - taken
+    return Answer(pa.table({}), taken, start_seconds, versions, PROMPT, milliseconds=milliseconds)
+
+
 def _job(question: Question, settings: Mapping[str, str], source: Path, output: Path) -> float:
     """Runs the query over a folder; how many seconds the job itself took, without planning and the cluster's start."""
-    configuration = Configuration()
-    for name, value in settings.items():
-        configuration.set_string(name, value)
-    jars = ";".join(f"file://{jar}" for jar in sorted(Path(os.environ[JARS]).glob("*.jar")))
-    configuration.set_string("pipeline.jars", jars)
-    configuration.set_string("pipeline.classpaths", jars)
-    environment = TableEnvironment.create(
-        EnvironmentSettings.new_instance().with_configuration(configuration).in_streaming_mode().build()
-    )
+    environment = _environment(settings)
     for statement in _statements(question, source):
         environment.execute_sql(statement)
     job = environment.execute_sql(
@@ -65,13 +93,25 @@ def _job(question: Question, settings: Mapping[str, str], source: Path, output: 
     return float(job.get_job_execution_result().result().get_net_runtime()) / 1000
 
 
-def _statements(question: Question, source: Path) -> list[str]:
+def _environment(settings: Mapping[str, str]) -> TableEnvironment:
+    configuration = Configuration()
+    for name, value in settings.items():
+        configuration.set_string(name, value)
+    jars = ";".join(f"file://{jar}" for jar in sorted(Path(os.environ[JARS]).glob("*.jar")))
+    configuration.set_string("pipeline.jars", jars)
+    configuration.set_string("pipeline.classpaths", jars)
+    return TableEnvironment.create(
+        EnvironmentSettings.new_instance().with_configuration(configuration).in_streaming_mode().build()
+    )
+
+
+def _statements(question: Question, source: Path, options: str = "") -> list[str]:
     """Each topic as Flink sees it. Readers of files share them out, so only `seq` says which row of a key is newest."""
     statements = []
     for name, topic in question.topics.items():
         own = "".join(f"`{column}` {kind}, " for column, kind in topic.columns.items())
         kept = ", ".join(f"`{column}`" for column in topic.columns)
-        files = f"'connector' = 'filesystem', 'path' = 'file://{source / name}', 'format' = 'parquet'"
+        files = f"'connector' = 'filesystem', 'path' = 'file://{source / name}', 'format' = 'parquet'{options}"
         if topic.key is None:
             statements.append(f"CREATE TABLE {name} ({own}seq BIGINT) WITH ({files})")
             continue

@@ -7,6 +7,7 @@ reader, the fastest of the others; writing the CSV files is not counted.
 from __future__ import annotations
 
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from bench.engine.peers import trickle
 from bench.engine.peers.answering import CORES, Answer, CanNot, Question, Topic, main, netted
 
 began = time.monotonic()
@@ -101,7 +103,50 @@ class Counted:
             self.all.set()
 
 
+class Sent(pw.io.python.ConnectorSubject):  # type: ignore[misc]
+    """Rows that are sent from another thread, a commit per batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._batches: queue.Queue[pa.Table | None] = queue.Queue()
+
+    def send(self, number: int, rows: pa.Table) -> None:
+        self._batches.put(rows)
+
+    def run(self) -> None:
+        while (rows := self._batches.get()) is not None:
+            for row in rows.drop_columns(["seq"]).to_pylist():
+                self.next(**{_own(name): value for name, value in row.items()})
+            self.commit()
+
+
 def run(question: Question) -> Answer:
+    return _trickled(question) if question.line == trickle.LINE else _backlog(question)
+
+
+def _trickled(question: Question) -> Answer:
+    """Rows from the Python connector, and the result as a subscriber gets it."""
+    trickled, subject = trickle.Trickle(question.batches), Sent()
+    schema = pw.schema_from_types(**{_own(name): int for name in trickle.COLUMNS})
+    items = pw.io.python.read(subject, schema=schema, autocommit_duration_ms=None)
+    items = items.select(items.v, k=items.k % 5)
+    counts = items.groupby(items.k).reduce(items.k, n=pw.reducers.count(), v=pw.reducers.sum(items.v))
+
+    def on_change(key: object, row: Mapping[str, int], time: int, is_addition: bool) -> None:  # noqa: FBT001, ARG001
+        if is_addition:
+            trickled.note(row["k"], row["n"])
+
+    pw.io.subscribe(counts, on_change)
+    threading.Thread(target=_run, args=([],), daemon=True).start()
+    milliseconds = trickled.run(subject.send)
+    taken = sum(milliseconds) / 1000
+    start_seconds = time.monotonic() - began - taken
+    settings = {"threads": str(CORES), "persistence": "none"}
+    versions = {"pathway": version("pathway")}
+    return Answer(pa.table({}), taken, start_seconds, versions, settings, milliseconds=milliseconds)
+
+
+def _backlog(question: Question) -> Answer:
     source, output = question.work / "csv", question.work / "changes.csv"
     converted = time.monotonic()
     for name in question.topics:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
+from bench.engine.peers import trickle
 from bench.engine.peers.answering import Answer, Question, Topic, main, newest
 from bench.engine.peers.spark_session import SETTINGS, VERSIONS, drain, session, stream, timed
 
@@ -23,6 +24,8 @@ STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 def run(question: Question) -> Answer:
     began = time.monotonic()
     settings = {**SETTINGS, STATE_STORE: os.environ.get("HEADWATER_BENCH_STATE_STORE", IN_MEMORY)}
+    if question.line == trickle.LINE:
+        return _trickled(question, settings, began)
     with session(settings) as spark:
 
         def job(source: Path, folder: Path) -> None:
@@ -32,6 +35,25 @@ def run(question: Question) -> Answer:
         start_seconds = time.monotonic() - began - seconds
     shown = {**settings, "maxFilesPerTrigger": str(FILES_PER_BATCH)}
     return Answer(_view(question.work / "run" / "rows"), seconds, start_seconds, VERSIONS, shown)
+
+
+def _trickled(question: Question, settings: dict[str, str], began: float) -> Answer:
+    """Files that appear in a folder, and each batch of the query as `foreachBatch` gets it."""
+    trickled = trickle.Trickle(question.batches)
+    send = trickle.drop_parquet(question.work / "items")
+
+    def note(rows: DataFrame, batch: int) -> None:  # noqa: ARG001
+        for row in rows.collect():
+            trickled.note(row.k, row.n)
+
+    with session(settings) as spark:
+        result = _query(spark, question, question.work).writeStream.outputMode("update")
+        query = result.option("checkpointLocation", str(question.work / "checkpoint")).foreachBatch(note).start()
+        milliseconds = trickled.run(send)
+        query.stop()
+    taken = sum(milliseconds) / 1000
+    start_seconds = time.monotonic() - began - taken
+    return Answer(pa.table({}), taken, start_seconds, VERSIONS, settings, milliseconds=milliseconds)
 
 
 def _query(spark: SparkSession, question: Question, source: Path) -> DataFrame:

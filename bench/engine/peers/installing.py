@@ -20,7 +20,7 @@ PYTHON = "3.11"
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A system with the module that runs a line in it. `rows_max` is for one that would take hours at all rows."""
+    """A system with the module that runs a line in it. `rows_max` is for one that would take hours."""
 
     name: str
     title: str
@@ -28,6 +28,7 @@ class Peer:
     requirements: str
     jars: str = ""
     rows_max: int | None = None
+    has_latency: bool = True
 
 
 PEERS = {
@@ -36,7 +37,7 @@ PEERS = {
         Peer("spark", "Spark, native", "bench.engine.peers.in_spark", "requirements-spark.txt"),
         Peer(
             "spark_state", "Spark, transformWithState", "bench.engine.peers.in_spark_state",
-            "requirements-spark.txt", rows_max=100_000,
+            "requirements-spark.txt", rows_max=100_000, has_latency=False,
         ),
         Peer("flink", "Flink SQL", "bench.engine.peers.in_flink", "requirements-flink.txt", jars="jars-flink.txt"),
         Peer("pathway", "Pathway", "bench.engine.peers.in_pathway", "requirements-pathway.txt"),

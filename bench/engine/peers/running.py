@@ -9,13 +9,16 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
 from bench.engine import truth
+from bench.engine.peers import trickle
 from bench.engine.peers.answering import Printed, Topic, describe, sentence
 from bench.engine.peers.comparison import Standing
 from bench.engine.peers.installing import Environment, NotInstalled, Peer, install
@@ -40,6 +43,23 @@ class Field:
         _describe(workload, place / "input")
         return [self._measure(peer, workload, rows, place, expected) for peer in self._peers.values()]
 
+    def latency(self, place: Path, batches: int) -> list[Standing]:
+        """Small batches in all peers for which they are measured."""
+        source = place / "trickle"
+        (source / "items").mkdir(parents=True)
+        describe(trickle.LINE, trickle.SQL, {"items": Topic(trickle.COLUMNS, None)}, source)
+        standings = []
+        for peer in self._peers.values():
+            environment = self._environment(peer)
+            if isinstance(environment, NotInstalled):
+                standings.append(Standing(peer.title, trickle.LINE, error=str(environment)))
+            elif peer.has_latency:
+                with self._messages.status(f"small batches in {peer.title} ..."):
+                    asking = Asking(trickle.LINE, source, source, place / f"{peer.name}-trickle", batches)
+                    standings.append(waited(peer.title, ask(peer, environment, asking, self._seconds_max)))
+                self._messages.print(f"  {peer.title}: {standings[-1].text}", markup=False)
+        return standings
+
     def _measure(self, peer: Peer, workload: Workload, rows: int, place: Path, expected: pa.Table) -> Standing:
         environment = self._environment(peer)
         if isinstance(environment, NotInstalled):
@@ -52,7 +72,8 @@ class Field:
             expected = truth.expected(workload, source)
         with self._messages.status(f"{workload.name} in {peer.title} ..."):
             folder = place / peer.name
-            printed = ask(peer, environment, workload.name, source, place / "warm", folder, self._seconds_max)
+            asking = Asking(workload.name, source, place / "warm", folder)
+            printed = ask(peer, environment, asking, self._seconds_max)
             standing = judged(peer.title, workload.name, printed, folder / "view.parquet", expected)
             shutil.rmtree(folder)
         self._messages.print(f"  {peer.title}: {standing.text}", markup=False)
@@ -68,13 +89,23 @@ class Field:
         return self._environments[peer.requirements]
 
 
-def ask(
-    peer: Peer, environment: Environment, line: str, source: Path, warm: Path, folder: Path, seconds_max: float
-) -> Printed:
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a script is asked: a line, its input, and the folder in which it writes."""
+
+    line: str
+    source: Path
+    warm: Path
+    folder: Path
+    batches: int = 0
+
+
+def ask(peer: Peer, environment: Environment, asking: Asking, seconds_max: float) -> Printed:
     """Starts a peer's script; what it answered, or how it ended without an answer."""
+    folder = asking.folder
     folder.mkdir()
-    command = [str(environment.python), "-m", peer.module, "--line", line, "--input", str(source)]
-    command += ["--warm", str(warm), "--output", str(folder / "view.parquet")]
+    command = [str(environment.python), "-m", peer.module, "--line", asking.line, "--input", str(asking.source)]
+    command += ["--warm", str(asking.warm), "--output", str(folder / "view.parquet"), "--batches", str(asking.batches)]
     variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment.variables}
     said, complained = folder / "stdout", folder / "stderr"
     with said.open("w") as output, complained.open("w") as errors:
@@ -109,6 +140,21 @@ def judged(title: str, line: str, printed: Printed, view: Path, expected: pa.Tab
         note=printed.note,
         versions=printed.versions,
         settings=printed.settings,
+    )
+
+
+def waited(title: str, printed: Printed) -> Standing:
+    """An answer to small batches."""
+    if printed.error or not printed.milliseconds:
+        return Standing(title, trickle.LINE, error=printed.error or "no batch was measured")
+    median, tail = (float(np.percentile(printed.milliseconds, part)) for part in (50, 99))
+    return Standing(
+        title,
+        trickle.LINE,
+        start_seconds=printed.start_seconds,
+        median=median,
+        note=f"p99 {tail:,.0f} ms",
+        versions=printed.versions,
     )
 
 

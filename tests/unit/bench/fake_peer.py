@@ -1,4 +1,4 @@
-"""A peer that knows nothing: it answers a line as the line's own SQL tells it to, for the tests of how peers are run."""
+"""A peer that knows nothing: what it answers stands in the place of the query; for tests of how peers are run."""
 
 from __future__ import annotations
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import sys
+import threading
 import xml.etree.ElementTree as ET
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +17,12 @@ import pytest
 from rich.console import Console
 
 from bench.engine.peers import installing
-from bench.engine.peers.answering import CanNot, Topic, describe, netted, newest, sentence
+from bench.engine.peers.answering import CanNot, Printed, Topic, describe, netted, newest, sentence
 from bench.engine.peers.chart import svg
 from bench.engine.peers.comparison import OURS, Comparison, Standing
 from bench.engine.peers.installing import PEERS, Environment, NotInstalled, Peer, install
-from bench.engine.peers.running import Field, ask, judged
+from bench.engine.peers.running import Asking, Field, ask, judged, waited
+from bench.engine.peers.trickle import Trickle, drop_parquet
 from bench.engine.workloads import Table, Workload
 
 FAKE = Peer("fake", "Fake", "tests.unit.bench.fake_peer", "none.txt")
@@ -38,7 +41,7 @@ def _folder(tmp_path: Path, sql: str) -> Path:
 
 def _asked(tmp_path: Path, sql: str, seconds_max: float = 60.0) -> Standing:
     source = _folder(tmp_path, sql)
-    printed = ask(FAKE, HERE, "counts", source, source, tmp_path / "fake", seconds_max)
+    printed = ask(FAKE, HERE, Asking("counts", source, source, tmp_path / "fake"), seconds_max)
     return judged("Fake", "counts", printed, tmp_path / "fake" / "view.parquet", EXPECTED)
 
 
@@ -56,7 +59,8 @@ def test_an_answer_is_judged(tmp_path: Path) -> None:
 
 def test_a_wrong_answer_has_no_rate(tmp_path: Path) -> None:
     _asked(tmp_path, "answer")
-    printed = ask(FAKE, HERE, "counts", tmp_path / "input", tmp_path / "input", tmp_path / "again", 60.0)
+    source = tmp_path / "input"
+    printed = ask(FAKE, HERE, Asking("counts", source, source, tmp_path / "again"), 60.0)
     truth = pa.table({"k": [1, 2, 3], "n": [10, 21, 5]})
     standing = judged("Fake", "counts", printed, tmp_path / "again" / "view.parquet", truth)
     assert standing.differing == 3
@@ -200,3 +204,40 @@ def test_the_chart_has_a_bar_for_every_figure(comparison: Comparison) -> None:
 def test_a_chart_without_figures_is_a_chart() -> None:
     empty = Comparison({"sum": "sum"}, [Standing("Odd", "sum", error="no")])
     assert "Odd: can not" in svg(empty)
+
+
+def test_small_batches_are_timed_until_the_result_has_them() -> None:
+    trickled = Trickle(batches=4)
+    counts: Counter[int] = Counter()
+    sent: list[int] = []
+
+    def send(number: int, rows: pa.Table) -> None:
+        sent.append(number)
+        counts.update(value % 5 for value in rows["k"].to_pylist())
+        threading.Timer(0.02, publish).start()
+
+    def publish() -> None:
+        for group, count in counts.items():
+            trickled.note(group, count)
+
+    milliseconds = trickled.run(send)
+    assert sent == list(range(19))
+    assert len(milliseconds) == 4
+    assert all(10.0 < taken < 5000.0 for taken in milliseconds)
+
+
+def test_a_batch_appears_whole_in_a_folder(tmp_path: Path) -> None:
+    send = drop_parquet(tmp_path / "items")
+    send(3, EXPECTED)
+    assert [file.name for file in (tmp_path / "items").iterdir()] == ["0003.parquet"]
+    assert pq.read_table(tmp_path / "items").equals(EXPECTED)
+
+
+def test_small_batches_are_shown_and_not_drawn(comparison: Comparison) -> None:
+    waiting = waited("Slow", Printed(milliseconds=[10.0, 20.0, 30.0], start_seconds=4.0))
+    assert (waiting.median, waiting.note, waiting.rate) == (20.0, "p99 30 ms", None)
+    titles = {**comparison.titles, "latency": "small batches"}
+    more = Comparison(titles, [*comparison.standings, Standing(OURS, "latency", median=5.0, note="p99 9 ms"), waiting])
+    assert more.grid[-1] == ["small batches", "5 ms (p99 9 ms)", "20 ms (p99 30 ms)", ""]
+    assert svg(more) == svg(comparison)
+    assert waited("Odd", Printed(error="no")).error == "no"
