@@ -9,7 +9,7 @@ from html import escape
 from bench.engine.peers.comparison import OURS, Comparison
 
 COLOURS = ("#0b6e99", "#c9b458", "#a3a3a3", "#d1495b", "#6a994e", "#8d6a9f")
-WIDTH, LEFT, RIGHT = 860, 250, 130
+WIDTH, LEFT, RIGHT = 900, 300, 120
 TOP, BAR, GAP = 64, 15, 14
 FONT = "font-family='system-ui, sans-serif' font-size='12'"
 

@@ -43,19 +43,24 @@ PROMPT = {
 
 
 def run(question: Question) -> Answer:
-    if question.line == trickle.LINE:
-        return _trickled(question)
-    began = time.monotonic()
-    settings = {**SETTINGS, **_overridden()}
     try:
-        # The same job over a few rows: a Java virtual machine, its classes and a first mini-cluster are the start.
-        _job(question, settings, question.warm, question.work / "warm")
-        seconds = _job(question, settings, question.source, question.work / "changes")
+        return _trickled(question) if question.line == trickle.LINE else _backlog(question)
     except Py4JJavaError as error:
         raise CanNot(_cause(error)) from error
+
+
+def _backlog(question: Question) -> Answer:
+    began = time.monotonic()
+    settings = {**SETTINGS, **_overridden()}
+    # The same job over a few rows: a Java virtual machine, its classes and a first mini-cluster are the start.
+    _job(question, settings, question.warm, question.work / "warm")
+    seconds = _job(question, settings, question.source, question.work / "changes")
     start_seconds = time.monotonic() - began - seconds
-    versions = {"apache-flink": version("apache-flink")}
-    return Answer(_view(question.work / "changes"), seconds, start_seconds, versions, settings)
+    return Answer(_view(question.work / "changes"), seconds, start_seconds, _versions(), settings)
+
+
+def _versions() -> dict[str, str]:
+    return {"apache-flink": version("apache-flink")}
 
 
 def _trickled(question: Question) -> Answer:
@@ -76,9 +81,8 @@ def _trickled(question: Question) -> Answer:
     threading.Thread(target=listen, daemon=True).start()
     milliseconds = trickled.run(send)
     taken = sum(milliseconds) / 1000
-    versions = {"apache-flink": version("apache-flink")}
     start_seconds = time.monotonic() - began - taken
-    return Answer(pa.table({}), taken, start_seconds, versions, PROMPT, milliseconds=milliseconds)
+    return Answer(pa.table({}), taken, start_seconds, _versions(), PROMPT, milliseconds=milliseconds)
 
 
 def _job(question: Question, settings: Mapping[str, str], source: Path, output: Path) -> float:
