@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+
+from bench.engine.peers.answering import sentence
 
 HERE = Path(__file__).parent
 JARS_VARIABLE = "HEADWATER_BENCH_JARS"
@@ -101,5 +104,5 @@ def _command(command: list[str]) -> None:
     except FileNotFoundError as error:
         raise NotInstalled(f"{command[0]} was not found") from error
     if done.returncode:
-        said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        raise NotInstalled(f"not installed: {said[0] if said else f'{command[0]} ended with {done.returncode}'}")
+        said = sentence(re.sub(r"\s+", " ", done.stderr or done.stdout).strip())
+        raise NotInstalled(f"not installed: {said or f'{command[0]} ended with code {done.returncode}'}")
