@@ -90,13 +90,18 @@ class Joined(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         before, orders = self._known(), _rows(self._orders)
-        changes = []
+        changes, countries = [], []
         for row in rows:
             if row.amount is not None:
                 changes.append((row.weight, row.id, row.amount))
-            elif row.weight > 0:
-                self._country.update((row.country,))
-            elif self._known() == row.country:
+            else:
+                countries.append((row.weight, row.country))
+        if countries:
+            # A customer's old and new row may come in any order; the new one counts, if there is one.
+            weight, country = max(countries, key=lambda change: change[0])
+            if weight > 0:
+                self._country.update((country,))
+            else:
                 self._country.clear()
         kept, after = _changed(self._orders, iter(changes)) if changes else orders, self._known()
         shape = Row("id", "amount", "country", "weight")
