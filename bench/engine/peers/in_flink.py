@@ -12,9 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError
 from pyflink.common import Configuration, RowKind
 from pyflink.table import EnvironmentSettings, TableEnvironment
+from pyflink.util.exceptions import JavaException
 
 from bench.engine.peers import trickle
 from bench.engine.peers.answering import CORES, Answer, CanNot, Question, main, netted
@@ -41,12 +42,15 @@ PROMPT = {
 }
 """For small batches nothing is held back."""
 
+PATIENT = {"pekko.ask.timeout": "10 min", "heartbeat.timeout": "10 min", "slot.request.timeout": "10 min"}
+"""A busy machine is no reason to give up; nothing gets faster or slower by it."""
+
 
 def run(question: Question) -> Answer:
     try:
         return _trickled(question) if question.line == trickle.LINE else _backlog(question)
-    except Py4JJavaError as error:
-        raise CanNot(_cause(error)) from error
+    except (Py4JError, JavaException) as error:
+        raise CanNot(_cause(str(error))) from error
 
 
 def _backlog(question: Question) -> Answer:
@@ -99,7 +103,7 @@ def _job(question: Question, settings: Mapping[str, str], source: Path, output: 
 
 def _environment(settings: Mapping[str, str]) -> TableEnvironment:
     configuration = Configuration()
-    for name, value in settings.items():
+    for name, value in {**settings, **PATIENT}.items():
         configuration.set_string(name, value)
     jars = ";".join(f"file://{jar}" for jar in sorted(Path(os.environ[JARS]).glob("*.jar")))
     configuration.set_string("pipeline.jars", jars)
@@ -136,12 +140,10 @@ def _view(folder: Path) -> pa.Table:
     return netted(changes.drop_columns(["op"]).append_column("weight", weights), "weight")
 
 
-def _cause(error: Py4JJavaError) -> str:
-    """The innermost Java exception."""
-    cause = error.java_exception
-    while cause.getCause() is not None:
-        cause = cause.getCause()
-    return str(cause.toString())
+def _cause(trace: str) -> str:
+    """What the innermost Java exception of a stack trace says."""
+    causes = [line.partition("Caused by: ")[2] for line in trace.splitlines() if "Caused by: " in line]
+    return causes[-1] if causes else trace
 
 
 def _overridden() -> dict[str, str]:
