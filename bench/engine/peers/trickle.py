@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic as now
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,7 +38,7 @@ class Trickle:
         """The result has so many rows of a group now."""
         with self._changed:
             self._counts[group] = count
-            self._at = time.monotonic()
+            self._at = now()
             self._changed.notify_all()
 
     def run(self, send: Callable[[int, pa.Table], None]) -> list[float]:
@@ -53,7 +53,7 @@ class Trickle:
                 "seq": list(range(number * CHANGES, (number + 1) * CHANGES)),
             }
             send(number, pa.table(rows))
-            sent = time.monotonic()
+            sent = now()
             published = self._wait((number + 1) * CHANGES)
             if number >= WARM_BATCHES:
                 times.append(max(0.0, published - sent) * 1000)

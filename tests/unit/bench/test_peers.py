@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import sys
-import threading
 import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
@@ -206,24 +206,30 @@ def test_a_chart_without_figures_is_a_chart() -> None:
     assert "Odd: can not" in svg(empty)
 
 
-def test_small_batches_are_timed_until_the_result_has_them() -> None:
-    trickled = Trickle(batches=4)
-    counts: Counter[int] = Counter()
-    sent: list[int] = []
+class Published(Trickle):
+    """Every batch is in the result when it is waited for, a tick of the clock per group."""
 
-    def send(number: int, rows: pa.Table) -> None:
-        sent.append(number)
-        counts.update(value % 5 for value in rows["k"].to_pylist())
-        threading.Timer(0.02, publish).start()
+    def __init__(self, batches: int) -> None:
+        super().__init__(batches)
+        self.sent: list[int] = []
+        self.counts: Counter[int] = Counter()
 
-    def publish() -> None:
-        for group, count in counts.items():
-            trickled.note(group, count)
+    def send(self, number: int, rows: pa.Table) -> None:
+        self.sent.append(number)
+        self.counts.update(value % 5 for value in rows["k"].to_pylist())
 
-    milliseconds = trickled.run(send)
-    assert sent == list(range(19))
-    assert len(milliseconds) == 4
-    assert all(10.0 < taken < 5000.0 for taken in milliseconds)
+    def _wait(self, rows: int) -> float:
+        for group, count in self.counts.items():
+            self.note(group, count)
+        return super()._wait(rows)
+
+
+def test_small_batches_are_timed_until_the_result_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = itertools.count()
+    trickled = Published(batches=4)
+    monkeypatch.setattr("bench.engine.peers.trickle.now", lambda: float(next(ticks)))
+    assert trickled.run(trickled.send) == [5000.0] * 4
+    assert trickled.sent == list(range(19))
 
 
 def test_a_batch_appears_whole_in_a_folder(tmp_path: Path) -> None:
