@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as encoding
 import sys
 import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench.engine import latency, ours, truth
+from bench.engine import growth, latency, memory, ours, publishing, restart, steady, truth
 from bench.engine.peers.answering import keep_to_cores
 from bench.engine.peers.chart import svg
 from bench.engine.peers.comparison import OURS, Comparison, Standing
@@ -22,7 +23,10 @@ from bench.engine.peers.trickle import TITLE
 from bench.engine.workloads import WORKLOADS, Workload, write
 from bench.report import Line, Report, machine
 
-LATENCY = "latency"
+LATENCY, PUBLISHING, STEADY = "latency", "publishing", "steady"
+GROWTH, RESTART, MEMORY = "growth", "restart", "memory"
+LINES = (*WORKLOADS, LATENCY, PUBLISHING, STEADY, GROWTH, RESTART, MEMORY)
+STATE_ROWS, BACKLOG_ROWS = 10_000_000, 50_000_000
 _messages = Console(stderr=True)
 
 
@@ -30,9 +34,8 @@ def main(
     *,
     scale: Annotated[float, typer.Option(help="So much of the usual number of rows.", min=0.001, max=10.0)] = 1.0,
     batches: Annotated[int, typer.Option(help="Small batches whose latency is measured.", min=5)] = 60,
-    only: Annotated[
-        list[str] | None, typer.Option("--only", "--lines", help=f"Only: {', '.join([*WORKLOADS, LATENCY])}.")
-    ] = None,
+    only: Annotated[list[str] | None, typer.Option("--only", "--lines", help=f"Only: {', '.join(LINES)}.")] = None,
+    minutes: Annotated[float, typer.Option(help="How long a steady load lasts.", min=0.1)] = 10.0,
     peers: Annotated[str, typer.Option(help=f"All, none, or some with commas between: {', '.join(PEERS)}.")] = "all",
     seconds_max: Annotated[float, typer.Option(help="How long a peer may take for a line.", min=1.0)] = 1800.0,
     directory: Annotated[Path | None, typer.Option(help="Where to write; the disk that is measured.")] = None,
@@ -40,8 +43,8 @@ def main(
     chart: Annotated[Path | None, typer.Option(help="Also draw all systems to this file, as SVG.")] = None,
     markdown: Annotated[bool, typer.Option(help="Print Markdown, as in docs/benchmarks.md.")] = False,
 ) -> None:
-    """Measures backlogs that views catch up with, compared with DuckDB's answer, and the latency of small batches."""
-    unknown = set(only or ()) - {*WORKLOADS, LATENCY}
+    """Measures backlogs that views catch up with, compared with DuckDB's answer, freshness, state and memory."""
+    unknown = set(only or ()) - set(LINES)
     if unknown:
         raise typer.BadParameter(f"there is no line {', '.join(sorted(unknown))}")
     keep_to_cores()
@@ -61,11 +64,30 @@ def main(
             ours_waited = list(latency.measure(place, batches))
             lines += ours_waited
             standings += _waited(ours_waited[0], field.latency(place, batches))
-        report = Report(machine(place), {"scale": scale, "batches": batches}, [], lines, title="The engine")
+        lines += _others(place, only or LINES, scale, batches, minutes)
+        report = Report(
+            machine(place), {"scale": scale, "batches": batches, "minutes": minutes}, [], lines, title="The engine"
+        )
     measured = dict.fromkeys(standing.line for standing in standings)
     titles = {name: TITLE if name == LATENCY else WORKLOADS[name].title for name in measured}
     comparison = Comparison(titles, standings)
     _show(report, comparison, json=json, chart=chart, markdown=markdown)
+
+
+def _others(place: Path, only: Sequence[str], scale: float, batches: int, minutes: float) -> Iterator[Line]:
+    """What is measured of headwater alone."""
+    rows = int(STATE_ROWS * scale)
+    measures: dict[str, Callable[[], Iterator[Line]]] = {
+        PUBLISHING: lambda: publishing.measure(place / PUBLISHING, scale),
+        STEADY: lambda: steady.measure(place, minutes),
+        GROWTH: lambda: growth.measure(place, rows, batches),
+        RESTART: lambda: restart.measure(place / RESTART, rows),
+        MEMORY: lambda: memory.measure(place, int(BACKLOG_ROWS * scale)),
+    }
+    for name, measure in measures.items():
+        if name in only:
+            _messages.print(f"{name} ...")
+            yield from measure()
 
 
 def _named(peers: str) -> list[str]:

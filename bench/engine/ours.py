@@ -22,6 +22,8 @@ class Caught:
     """A backlog that was caught up with. `batches` has the records and the seconds of each batch."""
 
     rows: int
+    changes: int
+    """Of the view."""
     seconds: float
     start_seconds: float
     batches: list[tuple[int, float]]
@@ -56,12 +58,13 @@ def catch_up(workload: Workload, source: Path, directory: Path) -> Caught:
         began = time.monotonic()
         app.plan()
         planned = time.monotonic()
-        batches = [(progress.records, progress.duration.total_seconds()) for progress in app.batches()]
         # The first batch is the one before the first record, in which the workers start.
-        start, *others = batches
-        seconds = sum(duration for _, duration in others)
-        state = app.state()
-        return Caught(rows, seconds, planned - began + start[1], others, state, app.read(workload.name))
+        start, *others = list(app.batches())
+        batches = [(progress.records, progress.duration.total_seconds()) for progress in others]
+        seconds = sum(duration for _, duration in batches)
+        changes = sum(progress.changes.get(workload.name, 0) for progress in others)
+        start_seconds = planned - began + start.duration.total_seconds()
+        return Caught(rows, changes, seconds, start_seconds, batches, app.state(), app.read(workload.name))
 
 
 def _records(folder: Path) -> pa.Table:

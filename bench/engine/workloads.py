@@ -55,7 +55,9 @@ def _events(keys: int) -> Table:
     return Table("key string, amount bigint", None, 1.0, columns)
 
 
-def _items(groups: int, values: int, share: float = 1.0) -> Table:
+def items(groups: int, values: int, share: float = 1.0) -> Table:
+    """Rows of a table, each in one of so many groups."""
+
     def columns(dice: np.random.Generator, rows: int) -> dict[str, pa.Array]:
         return {"k": pa.array(dice.integers(0, groups, rows)), "v": pa.array(dice.integers(0, values, rows))}
 
@@ -100,7 +102,7 @@ WORKLOADS = {
         Workload(
             "min_max",
             "min and max with deletes",
-            {"items": _items(50_000, 10_000)},
+            {"items": items(50_000, 10_000)},
             "SELECT k, min(v) AS least, max(v) AS most FROM items GROUP BY k",
             200_000,
             3_000_000,
@@ -108,7 +110,7 @@ WORKLOADS = {
         Workload(
             "distinct",
             "count distinct",
-            {"items": _items(5_000, 1_000)},
+            {"items": items(5_000, 1_000)},
             "SELECT k, count(DISTINCT v) AS n FROM items GROUP BY k",
             200_000,
             3_000_000,
@@ -116,7 +118,7 @@ WORKLOADS = {
         Workload(
             "top",
             "top 10 per group",
-            {"items": _items(20_000, 1_000_000)},
+            {"items": items(20_000, 1_000_000)},
             _RANKED.format(order="v DESC, id", limit=10),
             200_000,
             3_000_000,
@@ -124,7 +126,7 @@ WORKLOADS = {
         Workload(
             "first",
             "row_number = 1 per key",
-            {"items": _items(500_000, 1_000_000)},
+            {"items": items(500_000, 1_000_000)},
             _RANKED.format(order="v DESC, id", limit=1),
             200_000,
             3_000_000,
