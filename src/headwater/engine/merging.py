@@ -15,14 +15,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.engine.manifest import Merge, Piece
-from headwater.engine.runs import HIGHEST, LOWEST, Hashes, OpenRun, Run, RunWriter, hashes_of, open_run
+from headwater.engine.runs import HIGHEST, LOWEST, OpenRun, Run, RunWriter, hashes_of, open_run
 from headwater.errors import InternalError
-from headwater.views.zset import WEIGHT, consolidate
+from headwater.views.zset import WEIGHT, added_up, consolidate, rows_at, with_measures
 
 __all__ = ["Job", "Merge", "consolidated", "merge", "plan"]
 
@@ -128,28 +127,23 @@ def plan(runs: Sequence[Run], low: int, high: int, rows_max: int) -> list[Job]:
 
 
 def consolidated(tables: Sequence[pa.Table], measures: Sequence[str] = (WEIGHT,)) -> pa.Table:
-    """The sum of tables that are each sorted by hash, consolidated, in no order.
-
-    Only rows that share their hash with another one are compared; the others are taken as they are.
-    """
-    table = pa.concat_tables(tables)
-    shared = _shared(np.concatenate([hashes_of(part) for part in tables]))
-    if 2 * int(np.count_nonzero(shared)) >= table.num_rows:
-        return consolidate(table, measures)
-    alone = _without_zeros(table.filter(pa.array(~shared)), measures)
-    return pa.concat_tables([alone, consolidate(table.filter(pa.array(shared)), measures)])
-
-
-def _shared(hashes: Hashes) -> npt.NDArray[np.bool_]:
-    """Which hashes are there more than once."""
-    # Made for runs that are in order already: it merges them.
+    """The sum of tables that are each sorted by hash, consolidated and sorted by hash."""
+    table = pa.concat_tables(tables).combine_chunks()
+    hashes = hashes_of(table)
+    # Made for tables that are in order already: it merges them.
     order = np.argsort(hashes, kind="stable")
-    ordered = hashes[order]
-    equal = ordered[1:] == ordered[:-1]
-    found = np.zeros(len(hashes), dtype=np.bool_)
-    found[order[1:][equal]] = True
-    found[order[:-1][equal]] = True
-    return found
+    found = added_up(table, hashes, order, measures)
+    if found is not None:
+        places, totals = found
+        return with_measures(rows_at(table, places), totals)
+    # Only rows that share their hash with another one are compared.
+    again = hashes[order[1:]] == hashes[order[:-1]]
+    shared = np.zeros(len(order), dtype=np.bool_)
+    shared[:-1] |= again
+    shared[1:] |= again
+    alone = _without_zeros(rows_at(table, order[~shared]), measures)
+    total = pa.concat_tables([alone, consolidate(rows_at(table, order[shared]), measures)])
+    return rows_at(total, np.argsort(hashes_of(total), kind="stable"))
 
 
 def _without_zeros(table: pa.Table, measures: Sequence[str]) -> pa.Table:
@@ -210,7 +204,7 @@ def _due(active: Sequence[_Part]) -> list[_Part]:
         return [part for part in active if part.tier <= min(full)]
     densest = max(part.density for part in active)
     others = sum(part.density for part in active) - densest
-    if len(active) > 1 and densest >= SMALL_ROWS and 2 * others >= densest:
+    if len(active) > 1 and densest >= SMALL_ROWS and others > densest:
         return list(active)
     return []
 
@@ -257,8 +251,6 @@ def _rows_of(piece: Piece, opened: OpenRun) -> pa.Table:
 def _write(writer: RunWriter, arrangement: str, table: pa.Table, low: int, high: int) -> Iterator[Run]:
     """Writes a merged table as runs that are not too large and cover all hashes from `low` to `high` between them."""
     number = max(-(-table.num_rows // RUN_ROWS_MAX), -(-table.nbytes // RUN_BYTES_MAX), 1)
-    if number > 1:
-        table = table.take(pa.array(np.argsort(hashes_of(table))))
     hashes, start = hashes_of(table), 0
     for part in range(1, number + 1):
         stop, end = table.num_rows, high

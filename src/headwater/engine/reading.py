@@ -25,7 +25,7 @@ from headwater.errors import InternalError
 from headwater.log.storage import Storage
 from headwater.log.wake import Wake
 from headwater.model.position import Position
-from headwater.views.zset import HASH, WEIGHT, consolidate
+from headwater.views.zset import HASH, WEIGHT, consolidate, rows_at
 
 WAIT = timedelta(seconds=30)
 """How long a read waits for a position unless it says otherwise."""
@@ -210,4 +210,4 @@ def _rows(content: pa.Table, view: str) -> pa.Table:
         raise InternalError(f"View {view!r} holds a row less than no times.")
     if bool(np.all(weights == 1)):
         return rows
-    return rows.take(pa.array(np.repeat(np.arange(len(weights)), weights)))
+    return rows_at(rows, np.repeat(np.arange(len(weights)), weights))

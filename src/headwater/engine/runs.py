@@ -22,7 +22,7 @@ import xxhash
 from headwater.engine.failures import StateCorrupt
 from headwater.errors import InternalError, UsageError
 from headwater.log.storage import Storage, storage_error
-from headwater.views.zset import HASH
+from headwater.views.zset import HASH, rows_at
 
 LOWEST = -(2**63)
 HIGHEST = 2**63 - 1
@@ -221,7 +221,7 @@ def lookup(directory: Path, runs: Sequence[Run], hashes: Hashes, schema: pa.Sche
         start, stop = opened.bounds(run.low, run.high)
         rows = matching(opened.hashes[start:stop], wanted)
         if len(rows):
-            found.append(opened.table.take(pa.array(rows + start)))
+            found.append(rows_at(opened.table, rows + start))
     return _concatenated(found, schema)
 
 
@@ -276,7 +276,7 @@ def _sorted(table: pa.Table) -> tuple[pa.Table, int, int]:
     hashes = hashes_of(table)
     if not bool(np.all(hashes[:-1] <= hashes[1:])):
         order = np.argsort(hashes)
-        table, hashes = table.take(pa.array(order)), hashes[order]
+        table, hashes = rows_at(table, order), hashes[order]
     return table, int(hashes[0]), int(hashes[-1])
 
 

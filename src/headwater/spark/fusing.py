@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headwater.spark.flow import Flow, Operator
+from headwater.views.join import Join
 from headwater.views.publish import Publish
 
 
@@ -18,8 +19,8 @@ def fuse(flow: Flow) -> None:
         choice = edge.choice
         if choice is not None and not choice.present and _places_rows(producer, choice.places):
             flow.edges[place] = replace(edge, stays=True)
-            # Every kernel but Rows, which is not shown, gives every change once.
-            whole = len(set(choice.places)) == len(producer.kernel.output)
+            # Every kernel but Join, and Rows, which is not shown, gives every change once.
+            whole = len(set(choice.places)) == len(producer.kernel.output) and not isinstance(producer.kernel, Join)
             kernel = Publish(view.kernel.ports["rows"], consolidated=whole)
             flow.operators[edge.operator] = replace(view, level=producer.level, kernel=kernel)
 

@@ -16,7 +16,7 @@ from headwater.spark.slots import NOTES, PACKED, PARCELS, ROUTE, TASK
 from headwater.views.aggregate import Aggregate
 from headwater.views.identity import validity
 from headwater.views.placing import hashes_of_keys, repeats, tasks_of
-from headwater.views.zset import HASH, WEIGHT
+from headwater.views.zset import HASH, WEIGHT, rows_at
 
 PARCEL_BYTES = 256 << 10
 """About so large is a parcel, unless it is for one row."""
@@ -117,7 +117,7 @@ def _shared(rows: pa.Table, tasks: int) -> Iterator[tuple[int, pa.Table]]:
     counts = np.bincount(owners, minlength=tasks)
     # Few different numbers are sorted in no time.
     order = np.argsort(owners.astype(np.uint16), kind="stable")
-    ordered = rows.take(pa.array(order))
+    ordered = rows_at(rows, order)
     start = 0
     for task, count in enumerate(counts.tolist()):
         if count:

@@ -27,7 +27,7 @@ from headwater.spark.parcels import Mail, Route, note, unpacked
 from headwater.spark.records import StageSource, read
 from headwater.spark.slots import NOTES, PARCELS, ROUTE, WEIGHT
 from headwater.views.kernel import Kernel, Part
-from headwater.views.zset import HASH, consolidate, empty
+from headwater.views.zset import HASH, consolidate, empty, rows_at
 
 BATCH = "headwater.batch"
 """The local property of a job that says what its batch is."""
@@ -231,7 +231,7 @@ class _LevelRun:
         schema = operator.kernel.ports[port]
         if operator.beside is None:
             found = [self._mail.take(self._stage.routes[edge]) for edge in edges]
-            return pa.concat_tables(found) if found else empty(schema, hashed=True)
+            return pa.concat_tables(found).combine_chunks() if found else empty(schema, hashed=True)
         rows = self._told.get(operator.beside)
         if rows is None:
             return empty(schema, hashed=True)
@@ -245,7 +245,7 @@ class _LevelRun:
             ports = [port for port in distinct if part.ports is None or port in part.ports]
             hashes = distinct[ports[0]] if len(ports) == 1 else _distinct(np.concatenate([distinct[p] for p in ports]))
             runs = self._batch.runs.get(arrangement(operator, name), ())
-            found = lookup(Path(self._batch.directory), runs, hashes, part_schema(part))
+            found = lookup(Path(self._batch.directory), runs, hashes, part_schema(part)).combine_chunks()
             old[name] = found if part.adds_up else consolidate(found, part.measures)
         return old
 
@@ -332,7 +332,7 @@ def _by_route(rows: pa.Table) -> dict[int, pa.Table]:
     if not len(routes):
         return {}
     order = np.argsort(routes, kind="stable")
-    ordered = rows if bool(np.all(order[:-1] < order[1:])) else rows.take(pa.array(order))
+    ordered = rows if bool(np.all(order[:-1] < order[1:])) else rows_at(rows, order)
     present, first = np.unique(routes[order], return_index=True)
     ends = [*first[1:], len(routes)]
     return {

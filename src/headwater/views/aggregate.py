@@ -16,7 +16,7 @@ from headwater.views.grouped import Function, FunctionKind, Grouped
 from headwater.views.identity import first_places, number_keys, same
 from headwater.views.kernel import Part, Step, Tables
 from headwater.views.linear import Linear, Places, Sums, no_places
-from headwater.views.zset import HASH, WEIGHT, add, changed, consolidate, weights_of, with_weights
+from headwater.views.zset import HASH, WEIGHT, add, changed, consolidate, rows_at, weights_of, with_weights
 
 __all__ = ["Aggregate", "Function", "FunctionKind"]
 
@@ -108,8 +108,7 @@ class Aggregate:
         sums = {WEIGHT: grouped.total(grouped.weights)}
         for linear in self._linear.values():
             sums |= linear.sums(grouped)[0]
-        first = pa.array(first_places(numbers) if count else [], pa.int64())
-        table = rows.select(self.key).take(first)
+        table = rows_at(rows.select(self.key), first_places(numbers))
         return pa.table(
             [*table.columns, *(pa.array(sums[name], pa.int64()) for name in self._measures)],
             names=[*self.key, *self._measures],

@@ -11,7 +11,7 @@ import pyarrow as pa
 from headwater.views.grouped import Grouped
 from headwater.views.identity import Numbers, first_places, normal
 from headwater.views.linear import Places, Sums
-from headwater.views.zset import HASH, WEIGHT
+from headwater.views.zset import HASH, WEIGHT, rows_at
 
 FUNCTION, PLACE = "_function", "_place"
 
@@ -34,7 +34,7 @@ class GroupKeys:
 
     def take(self, groups: Numbers) -> pa.Table:
         """Hash and key of these groups."""
-        return self.rows.take(pa.array(self.places[groups], pa.int64()))
+        return rows_at(self.rows, self.places[groups])
 
     def shown(self, group: int) -> dict[str, object]:
         """The key of a group by column."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.views.identity import Numbers, first_places, holds_floats, number_keys, validity
-from headwater.views.zset import WEIGHT, weights_of
+from headwater.views.zset import WEIGHT, rows_at, weights_of
 
 FunctionKind = Literal["count", "sum", "min", "max", "count_distinct", "sum_distinct"]
 
@@ -72,7 +72,7 @@ class Grouped:
         (numbers,) = number_keys([table], [[WEIGHT, *columns]])
         first = first_places(numbers)
         ones = np.ones(len(first), dtype=np.int64)
-        return Grouped(self.table.take(pa.array(first)), self.numbers[first], ones, self.count)
+        return Grouped(rows_at(self.table, first), self.numbers[first], ones, self.count)
 
     def array(self, column: str) -> pa.Array:
         """A column in one piece."""

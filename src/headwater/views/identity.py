@@ -137,9 +137,29 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 def _codes(column: pa.ChunkedArray) -> Numbers:
     """A number for each distinct value, null being one, in the order in which they appear."""
+    if pat.is_integer(column.type) and len(column) and not column.null_count:
+        values = column.to_numpy()
+        lowest, highest = int(values.min()), int(values.max())
+        # If there are fewer different ones, looking them up is as fast.
+        if len(values) <= 16 * (highest - lowest) < 32 * len(values):
+            return _codes_of_range(
+                values.astype(np.int64) - values.dtype.type(lowest).astype(np.int64), highest - lowest + 1
+            )
     encoded = column.dictionary_encode(null_encoding="encode")
     indices = [chunk.indices.to_numpy() for chunk in encoded.chunks]
     return np.concatenate(indices).astype(np.int64) if indices else np.zeros(0, dtype=np.int64)
+
+
+def _codes_of_range(values: Numbers, size: int) -> Numbers:
+    """As `_codes`, for numbers from 0 to below `size`: without looking any of them up, in a fraction of the time."""
+    first = np.zeros(size, dtype=np.int64)
+    # Where a number occurs several times, numpy keeps what is assigned last.
+    first[values[::-1]] = np.arange(len(values) - 1, -1, -1)
+    places = first[values]
+    is_first = np.zeros(len(values), dtype=np.int64)
+    is_first[places] = 1
+    codes: Numbers = (np.cumsum(is_first) - 1)[places]
+    return codes
 
 
 def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> npt.NDArray[np.bool_]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from headwater.errors import TooManyRows
 from headwater.views.identity import Numbers, number_keys, validity
 from headwater.views.kernel import Part, Step, Tables
-from headwater.views.zset import HASH, WEIGHT, add, consolidate, empty, weights_of, with_weights
+from headwater.views.zset import HASH, WEIGHT, add, consolidate, empty, rows_at, weights_of, with_weights
 
 JoinKind = Literal["inner", "left", "right", "full", "semi", "anti", "existence"]
 EXISTS = "_exists"
@@ -101,13 +101,7 @@ class Join:
         out = empty(self.output, hashed=True)
         for piece in self._pieces(left, right):
             out = add(out, piece) if piece.num_rows else out
-        return Step(deltas, out if self._is_consolidated(deltas) else consolidate(out))
-
-    def _is_consolidated(self, deltas: Tables) -> bool:
-        """Whether what comes out has every row once, because one side alone changed."""
-        if not deltas["right"].num_rows:
-            return self.kind not in ("right", "full")
-        return self.kind == "inner" and not deltas["left"].num_rows
+        return Step(deltas, out)
 
     def _sides(self, old: Tables, deltas: Tables) -> tuple[Side, Side]:
         tables = [deltas["left"], old["left"], deltas["right"], old["right"]]
@@ -152,8 +146,8 @@ class Join:
         """All pairs with equal keys; weights multiply."""
         left_places, right_places = _matches(left.numbers, right.numbers)
         weights = left.weights[left_places] * right.weights[right_places]
-        paired_left = Rows(left.table.take(pa.array(left_places)), left_places)
-        paired_right = Rows(right.table.take(pa.array(right_places)), right_places)
+        paired_left = Rows(rows_at(left.table, left_places), left_places)
+        paired_right = Rows(rows_at(right.table, right_places), right_places)
         return self._wide(paired_left, paired_right, weights)
 
     def _wide(self, left: Rows | None, right: Rows | None, weights: Numbers) -> pa.Table:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headwater.views.kernel import Part, Step, Tables
 from headwater.views.touched import Touched
-from headwater.views.zset import HASH, WEIGHT, add, weights_of, with_weights
+from headwater.views.zset import HASH, WEIGHT, add, rows_at, weights_of, with_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,5 +54,5 @@ class Rows:
         weights = weights_of(rows)
         repeated = rows.select([HASH, *self.schema.names])
         if (weights != 1).any():
-            repeated = repeated.take(pa.array(np.repeat(np.arange(rows.num_rows), weights)))
+            repeated = rows_at(repeated, np.repeat(np.arange(rows.num_rows), weights))
         return with_weights(repeated, np.full(int(weights.sum()), sign, dtype=np.int64))

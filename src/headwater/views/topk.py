@@ -13,7 +13,7 @@ from headwater.views.exact import Flags
 from headwater.views.identity import Numbers, number_keys, validity
 from headwater.views.kernel import Part, Step, Tables
 from headwater.views.ordering import ranks, sorted_places
-from headwater.views.zset import HASH, WEIGHT, add, consolidate, weights_of, with_weights
+from headwater.views.zset import HASH, WEIGHT, add, consolidate, rows_at, weights_of, with_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class TopK:
             reached |= (self._in_reach(begins + size) != self._in_reach(begins))[ties]
             above.append(begins)
         places, ties = order[reached], ties[reached]
-        found = rows.take(pa.array(places))
+        found = rows_at(rows, places)
         order = sorted_places([ties, *self._whole(found)])
         ties, places = ties[order], places[order]
         starts = _run_starts([ties])
@@ -104,7 +104,7 @@ class TopK:
             since = begins[ties] + _before(weights, starts)
             taken += sign * (self._in_reach(since + weights) - self._in_reach(since))
         chosen = taken != 0
-        return consolidate(with_weights(found.take(pa.array(order[chosen])), taken[chosen]))
+        return consolidate(with_weights(rows_at(found, order[chosen]), taken[chosen]))
 
     def _in_reach(self, count: Numbers) -> Numbers:
         """How many of a group's first rows are shown, and how many come before those."""

@@ -12,7 +12,7 @@ from headwater.errors import InternalError
 from headwater.views.identity import Numbers, number_keys
 from headwater.views.kernel import Part, Step, Tables
 from headwater.views.ordering import sorted_places
-from headwater.views.zset import HASH, WEIGHT, add, consolidate, negate, weights_of, with_weights
+from headwater.views.zset import HASH, WEIGHT, add, consolidate, negate, rows_at, weights_of, with_weights
 
 COMMIT, OFFSET, DELETED = "_commit", "_offset", "_deleted"
 
@@ -61,7 +61,7 @@ class Upsert:
         last = _last_of_each(records, numbers, touched)
         present = ~records[DELETED].to_numpy()[last]
         columns = [HASH, *self.schema.names]
-        new = records.select(columns).take(pa.array(last[present]))
+        new = rows_at(records.select(columns), last[present])
         new = with_weights(new, np.ones(new.num_rows, dtype=np.int64))
         replaced = negate(rows.filter(pa.array(inside))).select([*columns, WEIGHT])
         # Only a row of a key that had one can be what it was.
