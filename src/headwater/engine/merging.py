@@ -204,7 +204,7 @@ def _due(active: Sequence[_Part]) -> list[_Part]:
         return [part for part in active if part.tier <= min(full)]
     densest = max(part.density for part in active)
     others = sum(part.density for part in active) - densest
-    if len(active) > 1 and densest >= SMALL_ROWS and others > densest:
+    if len(active) > 1 and densest >= SMALL_ROWS and 2 * others >= densest:
         return list(active)
     return []
 

@@ -51,7 +51,7 @@ class Join:
     The output has the columns of left, then of right (their names differ). `left`, `right` and `full` fill rows without
     a partner up with nulls; `semi` and `anti` give the left rows that have or lack one; `existence` gives every left
     row with `_exists`. With `single`, a left row with more than one partner is an error. Without key columns all rows
-    are partners.
+    are partners. What comes out is not consolidated: who reads it adds it up, or need not.
     """
 
     kind: JoinKind

@@ -22,7 +22,11 @@ def join(kind: JoinKind, *, keys: int = 1, null_safe: bool = False, single: bool
 
 
 def give(driver: Driver, left: list[Change] | None = None, right: list[Change] | None = None) -> list[Change]:
-    return sorted(driver.step({"left": left or [], "right": right or []}), key=repr)
+    """What comes out, each row once: a join does not add its output up."""
+    totals: dict[str, tuple[Change, int]] = {}
+    for change in driver.step({"left": left or [], "right": right or []}):
+        totals[repr(change[0])] = (change, totals.get(repr(change[0]), (change, 0))[1] + change[1])
+    return sorted(((change[0], weight) for change, weight in totals.values() if weight), key=repr)
 
 
 def test_null_keys_match_nothing() -> None:
