@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import InternalError
-from headwater.views.identity import HASH, identities, keys_of, same
+from headwater.views.identity import HASH, identities, same
 from headwater.views.placing import Hashes, hashes_of_keys
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "consolidate",
     "empty",
     "identities",
-    "keys_of",
     "negate",
     "nonnegative",
     "rows_at",
@@ -66,16 +65,16 @@ def consolidate(changes: pa.Table, measures: Sequence[str] = (WEIGHT,)) -> pa.Ta
 def added_up(
     rows: pa.Table, hashes: Hashes, order: Hashes, measures: Sequence[str]
 ) -> tuple[Hashes, dict[str, Hashes]] | None:
-    """The places of rows that are there once all are added up, in the order given, and their measures.
+    """The places of the rows that are left once all are added up, in the order given, and their measures.
 
-    `order` puts rows of the same hash side by side. None if the hashes do not tell rows apart.
+    `rows` are in one piece, and `order` puts those of the same hash side by side. None if the hashes do not tell rows
+    apart.
     """
     again = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
     pairs = pa.array(order[again]), pa.array(order[again + 1])
     # The smallest columns first: they are likely to tell.
-    for column in sorted(
-        (rows[name] for name in rows.column_names if name not in measures), key=lambda each: each.nbytes
-    ):
+    columns = [rows[name] for name in rows.column_names if name not in measures]
+    for column in sorted(columns, key=lambda each: each.nbytes):
         if not same(column.take(pairs[0]), column.take(pairs[1])).all():
             return None
     begins = np.ones(len(order), dtype=bool)
