@@ -35,7 +35,7 @@ RUN_ROWS_MAX = 1 << 20
 RUN_BYTES_MAX = 256 << 20
 """A merged run that is larger is cut into several by hash, so that merges of huge arrangements go piece by piece."""
 
-MERGE_ROWS_MAX = 1 << 20
+MERGE_ROWS_MAX = 1 << 18
 MERGE_ROWS_PER_ROW_ADDED = 4
 """A batch merges at most so many rows of an arrangement, and so many more for each row that it adds to it.
 
