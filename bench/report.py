@@ -91,14 +91,12 @@ class Report:
             [line.name, line.goal_text, quantity(line.value, line.unit), line.ratio_text, line.verdict, line.note]
             for line in self.lines
         ]
-        return "\n\n".join(
-            [
-                _sentence(self.machine),
-                _sentence(self.settings),
-                _markdown_table(["floor", "figure", "note"], floors),
-                _markdown_table(["line", "goal", "figure", "ratio to the floor", "verdict", "note"], lines),
-            ]
-        )
+        head = ["line", "goal", "figure", "ratio to the floor", "verdict", "note"]
+        tables = [_markdown_table(["floor", "figure", "note"], floors), _markdown_table(head, lines)]
+        if not floors:
+            # Without floors there are no ratios.
+            tables = [_markdown_table([*head[:3], *head[4:]], [[*line[:3], *line[4:]] for line in lines])]
+        return "\n\n".join([_sentence(self.machine), _sentence(self.settings), *tables])
 
     def print(self, console: Console) -> None:
         table = Table(title=self.title, caption=f"{_sentence(self.machine)}\n{_sentence(self.settings)}")

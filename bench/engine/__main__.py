@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,7 @@ from bench.engine.peers.running import Field
 from bench.engine.peers.trickle import TITLE
 from bench.engine.workloads import WORKLOADS, Workload, write
 from bench.report import Line, Report, machine
+from headwater.engine.pipeline import BATCH_ROWS_MAX
 
 LATENCY, PUBLISHING, STEADY = "latency", "publishing", "steady"
 GROWTH, RESTART, MEMORY = "growth", "restart", "memory"
@@ -127,7 +129,16 @@ def _caught_up(workload: Workload, scale: float, place: Path, field: Field) -> t
     expected = truth.expected(workload, place / "input")
     wrong = truth.differing(caught.view, expected)
     note = f"{caught.rows:,} rows, {len(caught.batches)} batches, Spark's start {caught.start_seconds:.0f} s before"
-    standing = Standing(OURS, workload.name, caught.rows, caught.seconds, caught.start_seconds, wrong)
+    standing = Standing(
+        OURS,
+        workload.name,
+        caught.rows,
+        caught.seconds,
+        caught.start_seconds,
+        wrong,
+        versions={"pyspark": version("pyspark")},
+        settings={"records of a batch, at most": f"{BATCH_ROWS_MAX:,}"},
+    )
     line = Line(
         workload.title,
         0.0 if wrong else caught.rows / caught.seconds,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from bench.engine.processes import below, is_java, memory_of
 from bench.report import Line
 from headwater.app import App
 from headwater.engine.merging import consolidated
@@ -50,6 +52,8 @@ class Kept:
     written_bytes: int
     given_bytes: int
     """Of all changes that came in, in Arrow."""
+    memory_bytes: int
+    """Of the workers; what they map of files is not counted."""
 
 
 def measure(directory: Path, largest: int, batches: int) -> Iterator[Line]:
@@ -67,6 +71,11 @@ def measure(directory: Path, largest: int, batches: int) -> Iterator[Line]:
         yield Line(
             f"state on disk against its rows in Arrow: {name}, {max(found):,} rows",
             last.disk_bytes / last.rows_bytes, "x", GOAL_SIZE, "less", note=f"{last.disk_bytes / 2**20:,.0f} MiB",
+        )  # fmt: skip
+        yield Line(
+            f"memory of the workers, for each row of state more: {name}",
+            max(0, last.memory_bytes - found[min(found)].memory_bytes) / max(found), "bytes", better="less",
+            note=f"{last.memory_bytes / 2**20:,.0f} MiB after {max(found):,} rows",
         )  # fmt: skip
         yield Line(
             f"bytes written against bytes of changes: {name}, {max(found):,} rows",
@@ -97,7 +106,9 @@ def _kept(directory: Path, name: str, size: int, batches: int) -> Kept:
                     times.append(progress.duration.total_seconds() * 1000)
                 written.look()
         disk = sum(kept.bytes for kept in app.state().values())
-        return Kept(float(np.median(times)), disk, _rows_bytes(app), written.bytes, given)
+        workers = [each for each in below(os.getpid())[1:] if not is_java(each)]
+        memory = sum(map(memory_of, workers))
+        return Kept(float(np.median(times)), disk, _rows_bytes(app), written.bytes, given, memory)
 
 
 def _rows_bytes(app: App) -> int:

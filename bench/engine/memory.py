@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from bench.engine.processes import below, memory_of
 from bench.report import Line
 from headwater.app import App
 
@@ -119,29 +120,7 @@ class _Watch:
 
     def _look(self) -> None:
         while not self._stopped.wait(0.2):
-            self._peak = max(self._peak, sum(map(_bytes, _below(self._process))))
-
-
-def _below(process: int) -> list[int]:
-    found, new = [process], [process]
-    while new:
-        listed: list[int] = []
-        for one in new:
-            with suppress(OSError):
-                for children in Path(f"/proc/{one}/task").glob("*/children"):
-                    listed += [int(child) for child in children.read_text().split()]
-        new = listed
-        found += new
-    return found
-
-
-def _bytes(process: int) -> int:
-    """What a process holds, shared memory in shares; pages of mapped files can be taken away and are not counted."""
-    with suppress(OSError, ValueError):
-        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss_Anon:"):
-                return int(line.split()[1]) * 1024
-    return 0
+            self._peak = max(self._peak, sum(map(memory_of, below(self._process))))
 
 
 def _drive(name: str, place: Path) -> None:
