@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,7 +12,7 @@ from headwater.views.identity import number_keys
 TYPES = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64()]
 
 
-def numbered(values: list[int | None]) -> list[int]:
+def numbered(values: Sequence[int | None]) -> list[int]:
     """What is promised: numbers in the order in which values appear."""
     seen: dict[int | None, int] = {}
     return [seen.setdefault(value, len(seen)) for value in values]
