@@ -75,9 +75,8 @@ def test_every_step_equals_recomputing(kernel: Join, hashes: int, data: st.DataO
     for step in data.draw(both_sides(kernel)):
         for port, changes in step.items():
             done[port] += changes
-        out = driver.step(step)
+        driver.step(step)
         assert driver.result() == recomputed(kernel, done["left"], done["right"])
-        assert len({identity(row) for row, _ in out}) == len(out)
 
 
 @given(kernels(), HASHES, st.data())
