@@ -30,6 +30,8 @@ def main(
     rows: Annotated[int, typer.Option(help="Rows of the backlog.", min=1000)] = 5_000_000,
 ) -> None:
     """Catches up with a backlog and prints the processor seconds of each part, for every batch."""
+    if line not in WORKLOADS:
+        raise typer.BadParameter(f"there is no line {line}; there are {', '.join(WORKLOADS)}")
     workload = WORKLOADS[line]
     kinds = [DRIVER, SPARK, *dict.fromkeys(JAVA.values()), WORKERS]
     table = Table("rows", "seconds", *kinds)
