@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.errors import Conflicted, UsageError
@@ -59,12 +61,16 @@ Outcome = Committed | Conflict | UsageError
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Records for one partition, in their topic's current columns (and `_deleted`, `_headers` where they have any)."""
+    """Records for one partition, in their topic's current columns (and `_deleted`, `_headers` where they have any).
+
+    `numbers` says, for a request of many commits, to which of them each record belongs; it never falls.
+    """
 
     topic: Topic
     partition: int
     records: pa.Table
     dead: bool = False
+    numbers: npt.NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +105,17 @@ class Sequence:
 
 @dataclass(slots=True)
 class Request:
-    """What one commit asks the writer for. `mergeable` ones may share a commit number with their neighbours."""
+    """What one commit asks the writer for. `mergeable` ones may share a commit number with their neighbours.
+
+    With `commits` above 1 it is so many commits in a row, which become true together.
+    """
 
     pieces: list[Piece] = field(default_factory=list)
     bookmarks: list[BookmarkMove] = field(default_factory=list)
     offsets: list[OffsetMove] = field(default_factory=list)
     sequence: Sequence | None = None
     mergeable: bool = False
+    commits: int = 1
     outcome: Outcome | None = None
     error: BaseException | None = None
 
@@ -172,6 +182,26 @@ class Commit:
         """Adds records. Raises `InvalidRecords` at once if one does not fit and the topic has no dead-letter topic."""
         self._check_open()
         self._request.pieces += self._prepare(topic, rows, partition=partition, headers=self._headers)
+
+    def append_each(self, topic: str, rows: pa.Table, numbers: npt.NDArray[np.int64], *, commits: int) -> None:
+        """Adds records that become many commits in a row, with one sync: record i goes to the one `numbers[i]`.
+
+        `numbers` go from 0 to `commits` - 1 and never fall. For a source that brings many small transactions, each of
+        which shall be a commit of its own. All are durable together; bookmarks move with the last, and `position` is
+        that one's. Every call of one commit gives the same `commits`.
+        """
+        self._check_open()
+        self._request.commits = commits
+        pieces = self._prepare(topic, rows, headers=self._headers)
+        if len(pieces) == 1 and not pieces[0].dead and pieces[0].records.num_rows == rows.num_rows:
+            self._request.pieces.append(replace(pieces[0], numbers=numbers))
+            return
+        # Records were divided among partitions, or some became dead letters: each commit is divided for itself.
+        for number in np.unique(numbers):
+            first, end = np.searchsorted(numbers, [number, number + 1])
+            for piece in self._prepare(topic, rows.slice(int(first), int(end - first)), headers=self._headers):
+                own = np.full(piece.records.num_rows, number, np.int64)
+                self._request.pieces.append(replace(piece, numbers=own))
 
     def delete(self, topic: str, keys: Rows) -> None:
         """Adds a tombstone for each key: a row with the topic's key columns."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.errors import Corrupt
@@ -23,6 +26,12 @@ from headwater.log.topic import Topic
 FILES_OPEN_MAX = 256
 FRAME_ROWS_MAX = 65_536
 FRAME_BYTES_MAX = 8 << 20
+# So many bytes of frames are kept before they are written.
+WRITE_BYTES_MAX = 32 << 20
+# How many buffers one call of the operating system takes, at most.
+WRITE_PARTS_MAX = 1000
+# Commits of fewer records than this, on average, are cut from one batch instead of each being a table of its own.
+BATCH_ROWS_MIN = 4096
 # A reader that starts somewhere in a segment looks at most at so many bytes before it finds its place.
 MARK_EVERY_BYTES = 256 << 10
 SYNC_THREADS = 8
@@ -72,11 +81,41 @@ class Tails:
         self, tx: sqlite3.Connection, topic: Topic, partition: int, tables: Sequence[pa.Table], commit: int, at: int
     ) -> tuple[int, int]:
         """Writes the records to the partition's active segment; the first offset and the end."""
+        return self._append(tx, topic, partition, ((commit, batch) for batch in _batches(tables)), commit, at)
+
+    def append_each(
+        self,
+        tx: sqlite3.Connection,
+        topic: Topic,
+        partition: int,
+        table: pa.Table,
+        commits: npt.NDArray[np.int64],
+        at: int,
+    ) -> tuple[int, int]:
+        """As `append`, for records of many commits: record i belongs to `commits[i]`, which never falls."""
+        bounds = [0, *(np.flatnonzero(np.diff(commits)) + 1).tolist(), len(commits)]
+        if len(bounds) - 1 < len(commits) // BATCH_ROWS_MIN:
+            slices = ((int(commits[a]), table.slice(a, b - a)) for a, b in itertools.pairwise(bounds))
+            batches = ((commit, batch) for commit, part in slices for batch in _batches([part]))
+        else:
+            [whole] = table.combine_chunks().to_batches()
+            batches = ((int(commits[a]), whole.slice(a, b - a)) for a, b in itertools.pairwise(bounds))
+        return self._append(tx, topic, partition, batches, int(commits[0]), at)
+
+    def _append(
+        self,
+        tx: sqlite3.Connection,
+        topic: Topic,
+        partition: int,
+        batches: Iterable[tuple[int, pa.RecordBatch]],
+        commit: int,
+        at: int,
+    ) -> tuple[int, int]:
         tail = self._tail(tx, topic, partition, commit, at)
         self._check_file(tail)
         first, parts, position = tail.end_offset, [], tail.bytes
         marks: list[tuple[int, int, int, int, int]] = []
-        for batch in _batches(tables):
+        for commit, batch in batches:  # noqa: PLR1704 - the last one counts below
             frame = encode_frame(
                 batch, schema_version=topic.schema_version, offset=tail.end_offset, commit=commit, at=at
             )
@@ -86,6 +125,10 @@ class Tails:
             parts += frame
             tail.bytes += sum(len(part) for part in frame)
             tail.end_offset += batch.num_rows
+            if tail.bytes - position >= WRITE_BYTES_MAX or len(parts) >= WRITE_PARTS_MAX:
+                # A commit may be larger than memory.
+                self._write(tail.file, position, parts)
+                parts, position = [], tail.bytes
         self._write(tail.file, position, parts)
         tx.execute(
             "UPDATE segments SET end_offset = ?, last_commit = ?, last_at = ?, bytes = ?, rows = rows + ?, marked = ? "
@@ -230,16 +273,14 @@ def new_file(topic: str, partition: int, base_offset: int, ending: str) -> str:
     return f"topics/{topic}/{partition}/{base_offset:020d}-{uuid.uuid4().hex[:12]}.{ending}"
 
 
-def _batches(tables: Sequence[pa.Table]) -> list[pa.RecordBatch]:
+def _batches(tables: Sequence[pa.Table]) -> Iterator[pa.RecordBatch]:
     """The tables' records in as few batches as frames may be large."""
     if len(tables) > 1:
         tables = _joined(tables)
-    batches: list[pa.RecordBatch] = []
     for table in tables:
         rows = max(1, min(FRAME_ROWS_MAX, int(FRAME_BYTES_MAX * table.num_rows / max(1, table.nbytes))))
         whole = table.combine_chunks() if table.num_rows <= rows else table
-        batches += [batch for batch in whole.to_batches(max_chunksize=rows) if batch.num_rows]
-    return batches
+        yield from (batch for batch in whole.to_batches(max_chunksize=rows) if batch.num_rows)
 
 
 def _joined(tables: Sequence[pa.Table]) -> list[pa.Table]:

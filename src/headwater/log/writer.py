@@ -120,20 +120,23 @@ class Writer:
             else:
                 if group.sharing and not (request.mergeable and group.sharing[-1].mergeable):
                     outcomes += self._flush(group)
+                if request.commits > 1:
+                    outcomes.append((request, self._write_each(group, request)))
+                    continue
                 if not group.sharing:
                     group.number += 1
                 group.sharing.append(request)
                 self._note(group, request)
+                for piece in request.pieces:
+                    key = (piece.topic.id, piece.partition, piece.topic.schema_version)
+                    group.pieces.setdefault(key, (piece.topic, []))[1].append(piece.records)
         outcomes += self._flush(group)
         if group.number > number:
             tx.execute("UPDATE log SET commit_number = ?, committed_at = ?", (group.number, group.at))
         return outcomes
 
     def _note(self, group: _Group, request: Request) -> None:
-        """Takes the request into the commit that is being put together."""
-        for piece in request.pieces:
-            key = (piece.topic.id, piece.partition, piece.topic.schema_version)
-            group.pieces.setdefault(key, (piece.topic, []))[1].append(piece.records)
+        """Moves what moves with the commit that is being put together."""
         for move in request.bookmarks:
             group.tx.execute(
                 "INSERT INTO bookmarks VALUES (?, ?, ?) "
@@ -150,6 +153,22 @@ class Writer:
                 "UPDATE producers SET sequence = ?, commit_number = ? WHERE name = ?",
                 (request.sequence.number, group.number, request.sequence.producer),
             )
+
+    def _write_each(self, group: _Group, request: Request) -> Committed:
+        """Writes a request of many commits, after everything before it was flushed."""
+        first = group.number + 1
+        group.number += request.commits
+        self._note(group, request)
+        offsets: dict[tuple[str, int], tuple[int, int]] = {}
+        for piece in request.pieces:
+            topic, numbers = piece.topic, piece.numbers
+            assert numbers is not None, "a request of many commits says to which each record belongs"
+            begin, end = self._tails.append_each(
+                group.tx, topic, piece.partition, piece.records, numbers + first, group.at
+            )
+            earlier = offsets.get((topic.name, piece.partition))
+            offsets[topic.name, piece.partition] = (earlier[0] if earlier else begin, end)
+        return Committed(Position(CommitNumber(group.number)), offsets, dead_letters=request.dead_letters)
 
     def _flush(self, group: _Group) -> list[tuple[Request, Outcome]]:
         """Writes the records of the commit that is being put together."""

@@ -1,0 +1,65 @@
+"""Many commits of one source, written with one sync."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.log.commit import Conflict
+from headwater.log.port import Log
+
+
+def rows(count: int) -> pa.Table:
+    return pa.table({"id": pa.array(range(count), pa.int64()), "name": [f"n{n}" for n in range(count)]})
+
+
+def commits_of(log: Log, topic: str) -> dict[int, list[int]]:
+    """The ids of each commit, in the order of the log."""
+    found: dict[int, list[int]] = {}
+    for record in log.read(topic):
+        assert record.value is not None
+        found.setdefault(record.position.commit, []).append(record.value["id"])  # type: ignore[arg-type]
+    return found
+
+
+def test_each_transaction_is_a_commit_of_its_own(log: Log) -> None:
+    log.create("a", "id bigint, name string", key="id")
+    log.create("b", "id bigint, name string")
+    before = log.position().commit
+    with log.commit() as commit:
+        commit.append_each("a", rows(5), np.array([0, 0, 2, 2, 3]), commits=5)
+        commit.append_each("b", rows(2), np.array([1, 3]), commits=5)
+        commit.bookmark("source", 5, expect=None)
+    assert commit.position.commit == log.position().commit == before + 5
+    assert commits_of(log, "a") == {before + 1: [0, 1], before + 3: [2, 3], before + 4: [4]}
+    assert commits_of(log, "b") == {before + 2: [0], before + 4: [1]}
+    assert log.bookmark("source") == 5
+    assert log.scan("a", end=commit.position)["id"].to_pylist() == [0, 1, 2, 3, 4]
+
+
+def test_a_conflict_leaves_nothing(log: Log) -> None:
+    log.create("a", "id bigint, name string", key="id")
+    with log.commit() as commit:
+        commit.append_each("a", rows(3), np.array([0, 1, 2]), commits=3)
+        commit.bookmark("source", 3, expect=2)
+    assert isinstance(commit.result, Conflict)
+    assert log.scan("a").num_rows == 0
+
+
+def test_records_of_many_partitions_keep_their_commits(log: Log) -> None:
+    log.create("a", "id bigint, name string", key="id", partitions=3)
+    before = log.position().commit
+    with log.commit() as commit:
+        commit.append_each("a", rows(3000), np.arange(3000) // 1000, commits=3)
+    found = commits_of(log, "a")
+    assert {number: sorted(ids) for number, ids in found.items()} == {
+        before + 1 + n: list(range(n * 1000, n * 1000 + 1000)) for n in range(3)
+    }
+
+
+def test_more_commits_than_one_write_takes(log: Log) -> None:
+    log.create("a", "id bigint, name string", key="id")
+    with log.commit() as commit:
+        commit.append_each("a", rows(3000), np.arange(3000), commits=3000)
+    assert log.table("a").num_rows == 3000
+    assert len(commits_of(log, "a")) == 3000
