@@ -19,15 +19,19 @@
     |  |- ViewFailed         an expression of a view failed on the records of a batch
     |  |- RecordFailed       the record that makes a view fail
     |  |- TooManyRows        a scalar subquery of a view has more than one row
-    |  `- Overflow           a sum of a view does not fit its type
+    |  |- Overflow           a sum of a view does not fit its type
+    |  |- CaptureRefused     a database is not set up so that it can be captured
+    |  `- CaptureOvertaken   another process captures the same source
     |- ExternalError
     |  |- Determinate        it did not happen: try again when the cause is gone
     |  |  |- DiskFull
     |  |  |- LogBusy
     |  |  |- StorageFailed
-    |  |  `- SparkStopped
+    |  |  |- SparkStopped
+    |  |  `- SourceUnavailable  a database does not answer, or has ended the connection
     |  |- Indeterminate      it may have happened: look before trying again
     |  |- Corrupt            committed data can not be read back: stop and repair
+    |  |- SlotLost           a database has thrown away changes that were not captured yet
     |  `- CatalogUnusable    the catalog can not be opened: look at its permissions, or bring it back from a backup
     `- InternalError         a bug in headwater: stop and report
 
@@ -313,6 +317,66 @@ class Overflow(UsageError):
             hint="Cast the argument to a wider type, such as decimal(38, 0) or double.",
         )
         self.function, self.kind, self.group = function, kind, dict(group)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Something that a database lacks to be captured: what, and the SQL (or the setting) that provides it."""
+
+    what: str
+    remedy: str
+
+
+class CaptureRefused(UsageError):
+    """A database, or the way that it is asked to be captured, has to change first; nothing was changed."""
+
+    code = "capture_refused"
+
+    def __init__(self, source: str, missing: Sequence[Missing]) -> None:
+        count = f"{len(missing)} things are" if len(missing) > 1 else "something is"
+        listed = "\n".join(f"  - {each.what}\n      {each.remedy}" for each in missing)
+        super().__init__(
+            f"{source} can not be captured yet, {count} missing:\n{listed}",
+            hint="Nothing was changed. Run it again then.",
+        )
+        self.source, self.missing = source, tuple(missing)
+
+
+class SourceUnavailable(Determinate):
+    code = "source_unavailable"
+
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(
+            f"{source} does not answer: {reason}.",
+            hint="Nothing is lost: capture goes on where it was as soon as the database answers.",
+        )
+        self.source, self.reason = source, reason
+
+
+class SlotLost(ExternalError):
+    """The replication slot does not lead on from what was captured: changes in between are gone from the WAL."""
+
+    code = "slot_lost"
+
+    def __init__(self, slot: str, captured: str, reason: str) -> None:
+        super().__init__(
+            f"The replication slot {slot!r} does not go on from {captured}: {reason}.",
+            hint="`headwater capture repair` makes a new one and compares every table, row by row.",
+        )
+        self.slot, self.captured, self.reason = slot, captured, reason
+
+
+class CaptureOvertaken(UsageError):
+    """Another process captures the same source into the same log; what this one tried did not happen."""
+
+    code = "capture_overtaken"
+
+    def __init__(self, source: str, expected: str, actual: str) -> None:
+        super().__init__(
+            f"Another process captures source {source!r}: the log is at {actual}, not at {expected}.",
+            hint="Stop one of the two.",
+        )
+        self.source, self.expected, self.actual = source, expected, actual
 
 
 class DiskFull(Determinate):

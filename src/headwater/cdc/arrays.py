@@ -1,0 +1,31 @@
+"""Arrays as PostgreSQL writes them: `{1,NULL,"a b"}`."""
+
+from __future__ import annotations
+
+import re
+
+_ELEMENT = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",{}\s](?:[^",{}]*[^",{}\s])?))\s*([,}])', re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+def parse_array(text: str) -> list[str | None] | None:
+    """The elements of an array of one dimension that begins at 1; None for any other array, and for what is none."""
+    if not text.startswith("{") or not text.endswith("}"):
+        return None
+    if text == "{}":
+        return []
+    elements: list[str | None] = []
+    at = 1
+    while at < len(text):
+        found = _ELEMENT.match(text, at)
+        if found is None:
+            return None
+        quoted, plain, delimiter = found.groups()
+        if quoted is not None:
+            elements.append(_ESCAPED.sub(r"\1", quoted))
+        else:
+            elements.append(None if plain == "NULL" else plain)
+        at = found.end()
+        if delimiter == "}":
+            break
+    return elements if at == len(text) else None

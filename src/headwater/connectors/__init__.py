@@ -1,0 +1,1 @@
+"""Sources and sinks: everything that talks to a system outside."""

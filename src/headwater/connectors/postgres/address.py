@@ -1,0 +1,103 @@
+"""Where a database is and who asks: the connection string, and never its password."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq.abc import PGconn
+
+from headwater.cdc.values import SESSION
+from headwater.errors import SourceUnavailable, UsageError
+
+CONNECT_SECONDS_MAX = 10
+_SECRET = ("password", "sslpassword")
+
+
+@dataclass(frozen=True)
+class Address:
+    """A database. `str` and `repr` show no password; it comes from the URL, a file, PGPASSWORD or ~/.pgpass."""
+
+    parameters: Mapping[str, str] = field(repr=False)
+
+    def __str__(self) -> str:
+        host = self.parameters.get("host", "localhost")
+        where = "" if host.startswith("/") else f"{host}:{self.parameters.get('port', '5432')}"
+        return f"postgresql://{where}/{self.database}"
+
+    def __repr__(self) -> str:
+        return f"Address({str(self)!r})"
+
+    @property
+    def database(self) -> str:
+        return self.parameters.get("dbname") or self.parameters.get("user") or "postgres"
+
+    def conninfo(self, **more: str) -> str:
+        """The connection string, with the settings under which values are written as `cdc.values` reads them."""
+        options = " ".join([f"-c {name}={_escaped(value)}" for name, value in SESSION.items() if name != _ENCODING])
+        given = self.parameters.get("options", "")
+        return make_conninfo(
+            "",
+            **{
+                "connect_timeout": str(CONNECT_SECONDS_MAX),
+                "application_name": "headwater",
+                **self.parameters,
+                "options": f"{given} {options}".strip(),
+                _ENCODING: "UTF8",
+                **more,
+            },
+        )
+
+    def connect(self) -> psycopg.Connection[tuple[object, ...]]:
+        """A connection of its own, each statement a transaction. Raises `SourceUnavailable`."""
+        try:
+            return psycopg.connect(self.conninfo(), autocommit=True)
+        except psycopg.OperationalError as error:
+            raise self.unavailable(error) from None
+
+    def replicate(self) -> PGconn:
+        """A connection that speaks the replication protocol. Raises `SourceUnavailable`."""
+        connection = pq.PGconn.connect(self.conninfo(replication="database").encode())
+        if connection.status != pq.ConnStatus.OK:
+            reason = connection.get_error_message()
+            connection.finish()
+            raise SourceUnavailable(str(self), _sentence(reason))
+        return connection
+
+    def unavailable(self, error: Exception) -> SourceUnavailable:
+        """What to raise for an error of the driver."""
+        return SourceUnavailable(str(self), _sentence(str(error)))
+
+
+_ENCODING = "client_encoding"
+
+
+def address_of(url: str, *, password_file: str | os.PathLike[str] | None = None) -> Address:
+    """The address that a URL or connection string names. Raises `UsageError`, which does not repeat it."""
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise UsageError(
+            "The address of the database can not be read.",
+            hint="It looks like postgresql://user@host:5432/database?sslmode=verify-full.",
+        ) from None
+    parameters = {name: str(value) for name, value in given.items() if value is not None}
+    if password_file is not None:
+        path = Path(password_file)
+        if not path.is_file():
+            raise UsageError(f"There is no password file {path}.")
+        parameters["password"] = path.read_text().rstrip("\r\n")
+    return Address(parameters)
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace(" ", "\\ ")
+
+
+def _sentence(text: str) -> str:
+    return " ".join(text.split()).removeprefix("connection failed: ").rstrip(".")

@@ -1,0 +1,303 @@
+"""Brings whole transactions into the log, each as one commit, together with how far the WAL was captured.
+
+Most transactions only change rows: many of them are decoded at once and written with one sync. One that also says
+something about a table, truncates one, carries a message or is large is taken alone, section by section.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.cdc.changes import DELETED, Changes, read_changes
+from headwater.cdc.gathering import Large, Small
+from headwater.cdc.headers import HEADERS, header_column
+from headwater.cdc.lsn import format_lsn, parse_lsn
+from headwater.cdc.relations import Relation, read_relation, read_type
+from headwater.cdc.stretch import DELETE, INSERT, MESSAGE, RELATION, TRUNCATE, TYPE, UPDATE, Stretch, of_kinds
+from headwater.cdc.transactions import LogicalMessage, Transaction, read_message
+from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.staging import Staging
+from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables
+from headwater.connectors.postgres.unchanged import Ask, Memory, with_unchanged
+from headwater.errors import CaptureOvertaken, InvalidRecords, SchemaError
+from headwater.log.commit import Commit, Conflict
+from headwater.log.port import Log
+
+_ROWS = (INSERT, UPDATE, DELETE)
+_NOTABLE = (RELATION, TYPE, TRUNCATE, MESSAGE)
+_DELETED = pa.field("_deleted", pa.bool_())
+
+
+class Observer(Protocol):
+    """Who wants to know what passes: a snapshot that is being taken, an outbox."""
+
+    def rows(self, table: Table, rows: pa.Table) -> None:
+        """Rows of a table are about to be committed."""
+
+    def message(self, message: LogicalMessage, staging: Staging, transaction: Transaction) -> bool:
+        """A message of a transaction; what is staged is committed with it. Whether there is something to commit."""
+
+    def moves(self, commit: Commit) -> None:
+        """A commit is about to happen; bookmarks may move with it."""
+
+    def committed(self) -> None:
+        """The commit has happened."""
+
+    def conflicted(self) -> None:
+        """It has not, because a bookmark that should move with it was moved by another."""
+
+
+class Applier:
+    """Applies what a gatherer gives. `lsn` is how far the log has everything, durably."""
+
+    def __init__(
+        self,
+        log: Log,
+        options: CaptureOptions,
+        tables: Tables,
+        observer: Observer,
+        *,
+        find_key: Callable[[Relation], tuple[str, ...] | None],
+        ask: Ask,
+        directory: Path,
+    ) -> None:
+        self._log, self._options, self._tables, self._observer = log, options, tables, observer
+        self._find_key, self._ask, self._directory = find_key, ask, directory
+        self._types: dict[int, str] = {}
+        self._relations: dict[int, tuple[bytes, Relation]] = {}
+        self.memory = Memory(log)
+        self.changes = 0
+        self.transactions = 0
+        self.committed_at: float | None = None
+        self.lsn = captured_to(log, options)
+        # Where the stream is; what lies between this and `lsn` has nothing to do with the tables that are captured.
+        self.passed = self.lsn
+        log.create(options.names.history, HISTORY_SCHEMA, exist_ok=True)
+
+    def apply(self, item: Small | Large) -> None:
+        """Commits the item's transactions. Raises `CaptureOvertaken` if another capture has gone on from the same place."""
+        if isinstance(item, Large):
+            try:
+                if item.transaction.end > self.lsn:
+                    self._alone(item.transaction, item.spool.chunks())
+            finally:
+                item.spool.close()
+            return
+        first = next((n for n, each in enumerate(item.transactions) if each.end > self.lsn), len(item.transactions))
+        for number in self._notable(item):
+            if number >= first:
+                self._series(item, first, number)
+                self._alone(item.transactions[number], [item.stretch.take(item.owner == number)])
+                first = number + 1
+        self._series(item, first, len(item.transactions))
+
+    def reached(self, lsn: int) -> None:
+        """The stream has come to this place without anything that is still to be committed."""
+        self.passed = max(self.passed, lsn)
+
+    def heartbeat(self) -> None:
+        """Moves the bookmark to where the stream is, so that the database need not keep what is behind."""
+        if self.passed > self.lsn or self._tables.changed or self._tables.events:
+            self._commit(lambda _: None, self.passed)
+
+    def _notable(self, item: Small) -> list[int]:
+        """The transactions that have more than changes of rows of known tables."""
+        stretch = item.stretch
+        places = np.flatnonzero(of_kinds(stretch.kinds, _NOTABLE))
+        found: set[int] = set()
+        for at in places.tolist():
+            if stretch.kinds[at] == RELATION:
+                body = stretch.body(at)
+                known = self._relations.get(struct.unpack_from(">I", body)[0])
+                if known is not None and known[0] == body:
+                    continue
+            found.add(int(item.owner[at]))
+        return sorted(found)
+
+    def _series(self, item: Small, first: int, end: int) -> None:
+        """Transactions in a row that only change rows: decoded together, each a commit."""
+        if first >= end:
+            return
+        stretch, owner = item.stretch, item.owner
+        mine = of_kinds(stretch.kinds, _ROWS) & (owner >= first) & (owner < end)
+        messages = np.flatnonzero(mine)
+        decoded = [
+            (table, changes, with_unchanged(changes, table, (), self.memory, self._ask))
+            for table, changes in self._decoded(stretch, messages)
+        ]
+        used = np.unique(
+            np.concatenate([np.empty(0, np.int64), *(owner[changes.messages] for _, changes, _ in decoded)])
+        )
+        self.passed = max(self.passed, item.transactions[end - 1].end)
+        if not len(used):
+            return
+        headers = [item.transactions[number].headers for number in used]
+        tables = []
+        for table, changes, rows in decoded:
+            numbers = np.searchsorted(used, owner[changes.messages])
+            tables.append((table, _with_system(rows, changes, headers, numbers), numbers))
+
+        def fill(commit: Commit) -> None:
+            for table, rows, numbers in tables:
+                if self._goes_on(table):
+                    self._observer.rows(table, rows)
+                    if len(used) == 1:
+                        commit.append(table.topic, rows)
+                    else:
+                        commit.append_each(table.topic, rows, numbers, commits=len(used))
+
+        self._commit(fill, item.transactions[end - 1].end, item.transactions[end - 1])
+        self.changes += len(messages)
+        self.transactions += len(used)
+
+    def _alone(self, transaction: Transaction, stretches: Iterable[Stretch]) -> None:
+        """One transaction, section by section: between two sections the tables may have changed."""
+        staging, wanted = Staging(self._directory), False
+        try:
+            for stretch in stretches:
+                begin = 0
+                for at in np.flatnonzero(of_kinds(stretch.kinds, _NOTABLE)).tolist():
+                    self._stage(stretch.take(slice(begin, at)), transaction, staging)
+                    wanted |= self._note(stretch, at, transaction, staging)
+                    begin = at + 1
+                self._stage(stretch.take(slice(begin, None)), transaction, staging)
+            self.passed = max(self.passed, transaction.end)
+            if wanted or staging.rows or self._tables.changed or self._tables.events:
+                self._commit_staged(staging, transaction)
+        finally:
+            staging.close()
+        self.transactions += 1
+
+    def _commit_staged(self, staging: Staging, transaction: Transaction) -> None:
+        def fill(commit: Commit) -> None:
+            for topic, rows in staging.tables():
+                table = next((each for each in self._tables.by_oid.values() if each.topic == topic), None)
+                if table is None or self._goes_on(table):
+                    commit.append(topic, rows)
+
+        self._commit(fill, transaction.end, transaction)
+
+    def _stage(self, stretch: Stretch, transaction: Transaction, staging: Staging) -> None:
+        messages = np.flatnonzero(of_kinds(stretch.kinds, _ROWS))
+        for table, changes in self._decoded(stretch, messages):
+            earlier = staging.seen(table.topic) if changes.unchanged else ()
+            rows = with_unchanged(changes, table, earlier, self.memory, self._ask)
+            whole = _with_system(rows, changes, [transaction.headers], np.zeros(len(changes.messages), np.int64))
+            self._observer.rows(table, whole)
+            staging.add(table.topic, whole)
+        self.changes += len(messages)
+
+    def _note(self, stretch: Stretch, at: int, transaction: Transaction, staging: Staging) -> bool:
+        """Heeds what a message says that is not a change of a row; whether that has to be committed."""
+        kind, body = int(stretch.kinds[at]), stretch.body(at)
+        if kind == TYPE:
+            oid, name = read_type(body)
+            self._types[oid] = name
+        elif kind == RELATION:
+            relation = read_relation(body, self._types)
+            self._relations[relation.oid] = (body, relation)
+            self._tables.describe(relation, transaction.end, self._find_key)
+        elif kind == TRUNCATE:
+            self._truncate(body, transaction, staging)
+        else:
+            return self._observer.message(read_message(body), staging, transaction)
+        return False
+
+    def _truncate(self, body: bytes, transaction: Transaction, staging: Staging) -> None:
+        (count,) = struct.unpack_from(">I", body)
+        for oid in struct.unpack_from(f">{count}I", body, 5):
+            table = self._tables.by_oid.get(oid)
+            if table is None or table.stopped is not None:
+                continue
+            self._tables.truncated(table, transaction.end)
+            if not table.key:
+                continue
+            keys = [self._log.table(table.topic), *staging.seen(table.topic)]
+            columns = list(table.key)
+            gone = pa.concat_tables([each.select(columns).cast(keys[0].select(columns).schema) for each in keys])
+            rows = tombstones(gone.group_by(columns).aggregate([]), [transaction.headers])
+            self._observer.rows(table, rows)
+            staging.add(table.topic, rows)
+
+    def _decoded(self, stretch: Stretch, messages: npt.NDArray[np.int64]) -> Iterator[tuple[Table, Changes]]:
+        """The changes of every table that is captured."""
+        oids = stretch.integers(stretch.bodies[messages])
+        for oid in np.unique(oids).tolist():
+            table = self._tables.by_oid.get(oid)
+            if table is not None and table.stopped is None:
+                relation = self._relations[oid][1]
+                yield table, read_changes(stretch, messages[oids == oid], relation, table.key)
+
+    def _goes_on(self, table: Table) -> bool:
+        return self._tables.by_oid[table.relation.oid].stopped is None
+
+    def _commit(self, fill: Callable[[Commit], None], lsn: int, last: Transaction | None = None) -> None:
+        """One commit of the log, with the new position; a table whose rows do not fit is stopped, and left out."""
+        names = self._options.names
+        while True:
+            try:
+                with self._log.commit() as commit:
+                    fill(commit)
+                    commit.bookmark(names.position, _position(lsn), expect=_position(self.lsn))
+                    self._add_events(commit)
+                    self._observer.moves(commit)
+            except (InvalidRecords, SchemaError) as error:
+                self._stop(error, lsn)
+                continue
+            result = commit.result
+            if not isinstance(result, Conflict):
+                break
+            if result.bookmark == names.position:
+                raise CaptureOvertaken(self._options.name, str(result.expected), str(result.actual))
+            self._observer.conflicted()
+        self._observer.committed()
+        self.lsn = lsn
+        self._tables.changed, self._tables.events = False, []
+        if last is not None and last.committed_at is not None:
+            self.committed_at = last.committed_at.timestamp()
+
+    def _add_events(self, commit: Commit) -> None:
+        if self._tables.changed:
+            commit.bookmark(self._options.names.tables, self._tables.to_json())
+        if self._tables.events:
+            commit.append(self._options.names.history, [asdict(event) for event in self._tables.events])
+
+    def _stop(self, error: InvalidRecords | SchemaError, lsn: int) -> None:
+        topic = error.topic if isinstance(error, InvalidRecords) else None
+        table = next((each for each in self._tables.active() if each.topic == topic), None)
+        if table is None:
+            raise error
+        self._tables.stop(table, error.message, lsn)
+
+
+def captured_to(log: Log, options: CaptureOptions) -> int:
+    """How far the WAL was captured, as the log knows it; 0 if it was not at all."""
+    value = log.bookmark(options.names.position)
+    return parse_lsn(value["lsn"]) if isinstance(value, dict) else 0
+
+
+def _position(lsn: int) -> dict[str, str] | None:
+    return {"lsn": format_lsn(lsn)} if lsn else None
+
+
+def _with_system(
+    rows: pa.Table, changes: Changes, headers: list[dict[str, str]], numbers: npt.NDArray[np.int64]
+) -> pa.Table:
+    column = header_column(headers, numbers, changes.operations, changes.specials)
+    return rows.append_column(HEADERS, column).append_column(_DELETED, pa.array(changes.deleted))
+
+
+def tombstones(keys: pa.Table, headers: list[dict[str, str]]) -> pa.Table:
+    """A tombstone for each key."""
+    rows = keys.num_rows
+    operations = np.full(rows, DELETED, np.uint8)
+    column = header_column(headers, np.zeros(rows, np.int64), operations)
+    return keys.append_column(HEADERS, column).append_column(_DELETED, pa.repeat(pa.scalar(True), rows))

@@ -1,0 +1,381 @@
+"""A capture at work: sets up, takes the first snapshot, follows the stream, and begins again whenever it was cut off."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from headwater.cdc.gathering import Gatherer
+from headwater.cdc.lsn import format_lsn, parse_lsn
+from headwater.cdc.relations import Relation
+from headwater.cdc.transactions import LogicalMessage, Transaction
+from headwater.connectors.postgres.applying import Applier, captured_to
+from headwater.connectors.postgres.checks import Plan, check, published
+from headwater.connectors.postgres.copying import Copier, selected
+from headwater.connectors.postgres.incremental import STREAMING, Incremental, Job, new_job
+from headwater.connectors.postgres.inventory import Connection, chosen, tables_of
+from headwater.connectors.postgres.naming import qualified, quoted
+from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.replication import Replication
+from headwater.connectors.postgres.setup import Say, create_slot, drop_slot, publish
+from headwater.connectors.postgres.snapshot import FirstSnapshot, Progress
+from headwater.connectors.postgres.staging import Staging
+from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Event, Table, Tables
+from headwater.connectors.postgres.unchanged import Key, Values
+from headwater.errors import CaptureOvertaken, CaptureRefused, Missing, SlotLost, SourceUnavailable
+from headwater.log.commit import Conflict
+from headwater.log.port import Log
+
+CREATING, FIRST = "creating", "first"
+# How long a capture that was cut off waits before it tries again: at first, and at most.
+RETRY_SECONDS = (0.2, 10.0)
+# How often a capture with nothing to do looks around.
+PATIENCE_SECONDS = 0.5
+# A commit of the log holds so many bytes of the first snapshot at most: others wait for the log meanwhile.
+SNAPSHOT_COMMIT_BYTES_MAX = 4 << 30
+
+
+def _quiet(_: str) -> None:
+    pass
+
+
+class Capture:
+    """One source. `run` until told to stop; everything it knows is in the log, so it can be killed at any time."""
+
+    def __init__(
+        self,
+        log: Log,
+        options: CaptureOptions,
+        *,
+        say: Say = _quiet,
+        progress: Progress = lambda _table, _done, _total: None,
+    ) -> None:
+        self.log, self.options, self._say, self._progress = log, options.check(), say, progress
+        self.tables = Tables(log, options)
+        self._directory: Path = options.directory
+        self._snapshot = FirstSnapshot(self._directory / "snapshot", options)
+        self._stop = threading.Event()
+        self.applier: Applier | None = None
+        self._connection: Connection | None = None
+        self._version = 0
+
+    def stop(self) -> None:
+        """Lets `run` return soon."""
+        self._stop.set()
+
+    def run(self, until: Callable[[Capture], bool] = lambda _: False) -> None:
+        """Captures until `stop` is called or `until` says so, after each batch. Raises what only a person can mend."""
+        waits = RETRY_SECONDS[0]
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                if self._session(until):
+                    return
+            except SourceUnavailable as error:
+                if time.monotonic() - began > RETRY_SECONDS[1]:
+                    waits = RETRY_SECONDS[0]
+                self._say(f"{error.message} Trying again in {waits:g} s.")
+                self._stop.wait(waits)
+                waits = min(waits * 2, RETRY_SECONDS[1])
+            except SlotLost as error:
+                self._repair(error)
+
+    def prepare(self) -> None:
+        """Everything before the stream: checks, publications, slot, first snapshot. Does only what is not done."""
+        self._clean()
+        with self.options.address.connect() as connection:
+            try:
+                self._prepare(connection)
+            except psycopg.OperationalError as error:
+                raise self.options.address.unavailable(error) from error
+
+    def request(self, name: str, *, where: str | None = None, purge: bool = False) -> Job:
+        """Asks for an incremental snapshot of a table; whichever process captures will take it."""
+        self.tables.load()
+        table = self.tables.named(name)
+        if table is None:
+            known = ", ".join(each.name for each in self.tables.by_oid.values()) or "none yet"
+            raise CaptureRefused(f"table {name!r}", [Missing("it is not captured", f"Captured are: {known}.")])
+        job = new_job(table.relation.oid, where=where, purge=purge)
+        self._change_state(lambda state: {**state, "jobs": [*state.get("jobs", []), job.to_json()]})
+        return job
+
+    def _session(self, until: Callable[[Capture], bool]) -> bool:
+        """From connecting to being cut off; whether it ended because it should."""
+        self.prepare()
+        if self._stop.is_set():
+            return True
+        with self.options.address.connect() as connection:
+            self._connection, self._version = connection, connection.info.server_version // 10_000
+            try:
+                return self._follow(until)
+            except psycopg.OperationalError as error:
+                raise self.options.address.unavailable(error) from error
+            finally:
+                self._connection = None
+
+    def _follow(self, until: Callable[[Capture], bool]) -> bool:
+        self.tables.load()
+        self._check_slot()
+        incremental = Incremental(self.log, self.options, self.tables, self._message)
+        applier = self.applier = Applier(
+            self.log,
+            self.options,
+            self.tables,
+            incremental,
+            find_key=self._find_key,
+            ask=self._ask,
+            directory=self._directory / "staged",
+        )
+        gatherer = Gatherer(self._directory / "spool")
+        assert self._connection is not None
+        publications = list(published(self._connection, self.options))
+        replication = Replication(self.options, applier.lsn, self._version, publications)
+        incremental.start()
+        try:
+            return self._stream(replication, gatherer, applier, incremental, until)
+        finally:
+            incremental.stop()
+            gatherer.close()
+            replication.close()
+
+    def _stream(
+        self,
+        replication: Replication,
+        gatherer: Gatherer,
+        applier: Applier,
+        incremental: Incremental,
+        until: Callable[[Capture], bool],
+    ) -> bool:
+        period = self.options.heartbeat.total_seconds()
+        looked = beat = time.monotonic()
+        while not self._stop.is_set():
+            received = replication.receive(min(PATIENCE_SECONDS, period))
+            for item in gatherer.feed(received.payloads):
+                applier.apply(item)
+            if received.reached and gatherer.is_idle:
+                applier.reached(received.reached)
+            if applier.lsn > replication.confirmed or received.reply_wanted:
+                replication.confirm(applier.lsn)
+            now = time.monotonic()
+            if now - looked >= min(PATIENCE_SECONDS, period):
+                looked = now
+                incremental.refresh()
+                if incremental.failure is not None:
+                    raise SourceUnavailable(str(self.options.address), str(incremental.failure))
+            if now - beat >= period:
+                beat = now
+                self._find_new_tables()
+                applier.heartbeat()
+                replication.confirm(applier.lsn, ask=True)
+            if until(self):
+                replication.confirm(applier.lsn)
+                return True
+        replication.confirm(applier.lsn)
+        return True
+
+    # Before the stream
+
+    def _prepare(self, connection: Connection) -> None:
+        state: Any = self.log.bookmark(self.options.names.snapshot) or {}
+        phase = state.get("phase")
+        if phase == STREAMING:
+            return
+        self.tables.load()
+        if phase == FIRST:
+            self._finish_first()
+            return
+        plan = check(connection, self.options)
+        if plan.has_slot and phase != CREATING:
+            slot = self.options.names.slot
+            raise CaptureRefused(
+                str(self.options.address),
+                [Missing(
+                    f"the name of replication slot {slot!r} for this log, which knows nothing of it",
+                    f"Give the source another name, or: SELECT pg_drop_replication_slot('{slot}');",
+                )],
+            )  # fmt: skip
+        publish(connection, self.options, plan, self._say)
+        if plan.has_slot:
+            drop_slot(connection, self.options)
+        self._first(connection, plan)
+
+    def _first(self, connection: Connection, plan: Plan) -> None:
+        """Makes the slot and reads everything as it is where the slot begins."""
+        names = self.options.names
+        self._change_state(lambda _: {"phase": CREATING, "jobs": []})
+        self._say(f"Creating replication slot {names.slot}.")
+        slot = create_slot(self.options)
+        try:
+            for table in plan.tables:
+                self.tables.add(table.relation, table.key, slot.start)
+            active = list(self.tables.active())
+            chunks = self._snapshot.begin(slot.start, active, connection)
+            self.log.create(names.history, HISTORY_SCHEMA, exist_ok=True)
+            with self.log.commit() as commit:
+                commit.bookmark(names.position, {"lsn": format_lsn(slot.start)}, expect=None)
+                commit.bookmark(names.tables, self.tables.to_json())
+                commit.bookmark(names.snapshot, {"phase": FIRST, "jobs": []})
+                commit.append(names.history, [asdict(event) for event in self.tables.events])
+            if isinstance(commit.result, Conflict):
+                raise CaptureOvertaken(self.options.name, "nothing", str(commit.result.actual))
+            self._say(f"Reading {len(active)} tables as they are at {format_lsn(slot.start)}.")
+            by_oid = {table.relation.oid: table for table in active}
+            self._snapshot.read(by_oid, chunks, slot.snapshot, self._progress, self._stop)
+        finally:
+            slot.connection.finish()
+        self._finish_first()
+
+    def _finish_first(self) -> None:
+        """Commits what was read of the first snapshot; what was not becomes jobs."""
+        names = self.options.names
+        state: Any = self.log.bookmark(names.snapshot)
+        start, chunks = self._snapshot.chunks() if self._snapshot.exists else ("", [])
+        self.tables.load()
+        topics = {oid: table.topic for oid, table in self.tables.by_oid.items()}
+        position = self.log.bookmark(names.position)
+        if not isinstance(position, dict) or position["lsn"] != start:
+            # The files are gone, or of another log: everything is read while the stream runs.
+            chunks = []
+            jobs = [new_job(table.relation.oid) for table in self.tables.active()]
+        else:
+            done = set(state.get("committed", []))
+            chunks = [chunk for chunk in chunks if chunk.number not in done]
+            unread = [chunk for chunk in chunks if not self._snapshot.is_read(chunk)]
+            jobs = [
+                Job(new_job(oid).id, oid, blocks=tuple(each.blocks for each in unread if each.oid == oid))
+                for oid in dict.fromkeys(chunk.oid for chunk in unread)
+            ]
+        staged = self._snapshot.staged(chunks)
+        more = True
+        while more:
+            size, more = 0, False
+            with self.log.commit() as commit:
+                numbers = list(state.get("committed", []))
+                for chunk, rows in staged:
+                    commit.append(topics[chunk.oid], rows)
+                    numbers.append(chunk.number)
+                    size += rows.nbytes
+                    if size > SNAPSHOT_COMMIT_BYTES_MAX:
+                        more = True
+                        break
+                after = {"phase": FIRST, "jobs": [], "committed": numbers} if more else {
+                    "phase": STREAMING, "jobs": [*state.get("jobs", []), *(job.to_json() for job in jobs)]
+                }  # fmt: skip
+                commit.bookmark(names.snapshot, after, expect=state)
+            if isinstance(commit.result, Conflict):
+                raise CaptureOvertaken(self.options.name, str(state), str(commit.result.actual))
+            state = after
+        self._snapshot.discard()
+        left = f"; {len(jobs)} tables are still being read" if jobs else ""
+        self._say(f"The first snapshot is in the log{left}.")
+
+    def _clean(self) -> None:
+        """Removes what a capture that was killed has left in files."""
+        for folder in ("spool", "staged"):
+            for file in (self._directory / folder).glob("*"):
+                file.unlink(missing_ok=True)
+
+    # Beside the stream
+
+    def _check_slot(self) -> None:
+        """Raises `SlotLost` if the slot does not go on from where the log is."""
+        assert self._connection is not None
+        slot, captured = self.options.names.slot, captured_to(self.log, self.options)
+        row = self._connection.execute(
+            "SELECT confirmed_flush_lsn::text, wal_status FROM pg_replication_slots WHERE slot_name = %s", (slot,)
+        ).fetchone()
+        if row is None:
+            raise SlotLost(slot, format_lsn(captured), "it is not there")
+        confirmed, status = row
+        if status == "lost":
+            raise SlotLost(slot, format_lsn(captured), "PostgreSQL has removed WAL that it needs")
+        if confirmed is not None and parse_lsn(confirmed) > captured:
+            raise SlotLost(slot, format_lsn(captured), f"somebody has moved it to {confirmed}")
+
+    def _repair(self, lost: SlotLost) -> None:
+        """A new slot, and every table read again while changes flow: rows that differ, or are gone, are set right."""
+        self._say(f"{lost.message} Every table is compared with a new one.")
+        names = self.options.names
+        with self.options.address.connect() as connection:
+            plan = check(connection, self.options)
+            publish(connection, self.options, plan, self._say)
+            if plan.has_slot:
+                drop_slot(connection, self.options)
+        slot = create_slot(self.options)
+        slot.connection.finish()
+        self.tables.load()
+        event = Event(format_lsn(slot.start), "", "", "slot lost", lost.message)
+        jobs = [new_job(table.relation.oid, purge=True).to_json() for table in self.tables.active() if table.key]
+        with self.log.commit() as commit:
+            commit.bookmark(names.position, {"lsn": format_lsn(slot.start)}, expect={"lsn": lost.captured})
+            commit.bookmark(names.snapshot, {"phase": STREAMING, "jobs": jobs})
+            commit.append(names.history, [asdict(event)])
+        if isinstance(commit.result, Conflict):
+            raise CaptureOvertaken(self.options.name, lost.captured, str(commit.result.actual))
+
+    def _find_new_tables(self) -> None:
+        """Publishes and adds tables that match by now; the next commit makes jobs of them."""
+        assert self._connection is not None
+        wanted = chosen(tables_of(self._connection), self.options.patterns, self.options.schemas)
+        fresh = [table for table in wanted if table.relation.oid not in self.tables.by_oid]
+        if not fresh:
+            return
+        try:
+            publish(self._connection, self.options, check(self._connection, self.options), self._say)
+        except CaptureRefused as error:
+            self._say(error.message)
+            return
+        for table in fresh:
+            self.tables.add(table.relation, table.key)
+            self._say(f"Found table {table.name}.")
+
+    def _find_key(self, relation: Relation) -> tuple[str, ...] | None:
+        """The key of a table that the stream speaks of for the first time; None if it is not to be captured."""
+        assert self._connection is not None
+        found = chosen(tables_of(self._connection), self.options.patterns, self.options.schemas)
+        return next((table.key for table in found if table.relation.oid == relation.oid), None)
+
+    def _ask(self, table: Table, keys: Sequence[Key], columns: Sequence[str]) -> Mapping[Key, Values]:
+        """Values of rows as they are in the database now."""
+        assert self._connection is not None
+        relation = table.relation
+        names = [*table.key, *columns]
+        part = Relation(
+            relation.oid, relation.schema, relation.table, relation.identity,
+            tuple(next(c for c in relation.columns if c.name == name) for name in names),
+        )  # fmt: skip
+        listed = ", ".join(quoted(name) for name in table.key)
+        rows = sql.SQL(", ").join(sql.SQL("({})").format(sql.SQL(", ").join(map(sql.Literal, key))) for key in keys)
+        query = f"SELECT {selected(part)} FROM {qualified(relation.schema, relation.table)} WHERE ({listed}) IN "
+        copier = Copier(self.options.address)
+        try:
+            found = [
+                row
+                for batch in copier.rows(part, f"{query}({rows.as_string(self._connection)})")
+                for row in batch.select(names).to_pylist()
+            ]
+        finally:
+            copier.close()
+        return {tuple(row[name] for name in table.key): {name: row[name] for name in columns} for row in found}
+
+    def _message(self, message: LogicalMessage, staging: Staging, transaction: Transaction) -> bool:
+        """A message of a program."""
+        return False
+
+    def _change_state(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Changes the bookmark of the snapshot, whoever else does."""
+        name = self.options.names.snapshot
+        while True:
+            state: Any = self.log.bookmark(name)
+            with self.log.commit() as commit:
+                commit.bookmark(name, change(state or {}), expect=state)
+            if not isinstance(commit.result, Conflict):
+                return

@@ -1,0 +1,286 @@
+"""Incremental snapshots: reads a table, or a part of it, while changes flow, and lets each row in where it is right.
+
+Jobs wait in a bookmark, so that any process can ask for one and none is forgotten. A thread reads chunk after chunk
+between two marks in the WAL; the stream brings the marks back, and with the second one the chunk enters the log.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import psycopg
+import pyarrow as pa
+
+from headwater.cdc.transactions import LogicalMessage, Transaction
+from headwater.cdc.windows import Window, key_hashes
+from headwater.connectors.postgres.applying import tombstones
+from headwater.connectors.postgres.copying import Blocks, Copier
+from headwater.connectors.postgres.inventory import Connection
+from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.snapshot import blocks_of, chunk_query, completed
+from headwater.connectors.postgres.staging import Staging
+from headwater.connectors.postgres.tables import Table, Tables
+from headwater.errors import HeadwaterError
+from headwater.log.commit import Commit
+from headwater.log.port import Log
+
+STREAMING = "streaming"
+POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A table to read. `blocks` is what is left of it; None: all, not yet planned. `where` takes only some rows.
+
+    With `purge`, rows of the log that are not in the table any more are deleted at the end.
+    """
+
+    id: str
+    oid: int
+    where: str | None = None
+    purge: bool = False
+    blocks: tuple[Blocks, ...] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        blocks = None if self.blocks is None else [[each.table, each.first, each.end] for each in self.blocks]
+        return {"id": self.id, "oid": self.oid, "where": self.where, "purge": self.purge, "blocks": blocks}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Job:
+        blocks = None if value["blocks"] is None else tuple(Blocks(*each) for each in value["blocks"])
+        return cls(value["id"], value["oid"], value["where"], value["purge"], blocks)
+
+
+def new_job(oid: int, *, where: str | None = None, purge: bool = False) -> Job:
+    """A job for a whole table, or for the rows that a condition names."""
+    return Job(uuid.uuid4().hex[:12], oid, where, purge)
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """What is between two marks: which, and once it was read, its rows."""
+
+    token: str
+    job: Job
+    table: Table
+    blocks: Blocks | None
+    window: Window | None = None
+    rows: pa.Table | None = None
+
+
+class Incremental:
+    """The jobs of a source. The stream's thread calls it as an observer; one thread of its own reads."""
+
+    def __init__(
+        self,
+        log: Log,
+        options: CaptureOptions,
+        tables: Tables,
+        other: Callable[[LogicalMessage, Staging, Transaction], bool],
+    ) -> None:
+        self._log, self._options, self._tables, self._other = log, options, tables, other
+        self._state: dict[str, Any] = {}
+        self._next: dict[str, Any] | None = None
+        self._chunk: _Chunk | None = None
+        self._seen: dict[str, list[Any]] = {}
+        self._change = threading.Condition()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.failure: Exception | None = None
+        self.rows_read = 0
+        self.refresh()
+
+    @property
+    def jobs(self) -> list[Job]:
+        return [Job.from_json(each) for each in self._state.get("jobs", [])]
+
+    def refresh(self) -> None:
+        """Takes up jobs that others have asked for."""
+        state: Any = self._log.bookmark(self._options.names.snapshot) or {}
+        with self._change:
+            self._state = state
+            self._change.notify_all()
+
+    def start(self) -> None:
+        """Begins to read."""
+        self._stopped.clear()
+        self.failure = None
+        self._thread = threading.Thread(target=self._read_all, name="headwater-chunks", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends reading; what is not done is done after the next start."""
+        with self._change:
+            self._stopped.set()
+            self._change.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._chunk, self._seen = None, {}
+
+    # What the stream's thread calls
+
+    def rows(self, table: Table, rows: pa.Table) -> None:
+        if not table.key:
+            return
+        chunk = self._chunk
+        if chunk is not None and chunk.window is not None and chunk.table.relation.oid == table.relation.oid:
+            chunk.window.pass_by(rows)
+        for job in self.jobs:
+            if job.purge and job.oid == table.relation.oid and job.id in self._seen:
+                self._seen[job.id].append(key_hashes(rows, table.key))
+
+    def message(self, message: LogicalMessage, staging: Staging, transaction: Transaction) -> bool:
+        if message.prefix != self._options.names.watermark:
+            return self._other(message, staging, transaction)
+        mark = json.loads(message.content)
+        chunk = self._chunk
+        # A mark of a capture that was killed: its chunk is read again.
+        if chunk is None or mark["token"] != chunk.token:
+            return False
+        if mark["mark"] == "low":
+            chunk.window = Window(chunk.table.key)
+            return False
+        self._enter(chunk, staging, transaction)
+        return True
+
+    def moves(self, commit: Commit) -> None:
+        """Adds to a commit what it changes about the jobs: a chunk that is done, tables that have to be read."""
+        wanted = dict(self._next if self._next is not None else self._state)
+        known = {job.oid for job in self.jobs}
+        fresh = [
+            new_job(oid).to_json()
+            for oid in sorted(self._tables.incomplete)
+            if oid not in known and self._tables.by_oid[oid].stopped is None
+        ]
+        wanted["jobs"] = [*wanted.get("jobs", []), *fresh]
+        if fresh or self._next is not None:
+            self._next = wanted
+            commit.bookmark(self._options.names.snapshot, wanted, expect=self._state or None)
+
+    def committed(self) -> None:
+        self._tables.incomplete.clear()
+        if self._next is None:
+            return
+        with self._change:
+            self._state, self._next = self._next, None
+            chunk = self._chunk
+            if chunk is not None and chunk.rows is not None and chunk.window is not None:
+                self._chunk = None
+            self._change.notify_all()
+
+    def conflicted(self) -> None:
+        """Somebody asked for a job in between: the state is read anew, and what is done is taken out of it again."""
+        before = self._state
+        self.refresh()
+        if self._next is not None:
+            added = [job for job in self._state["jobs"] if job not in before["jobs"]]
+            self._next = {**self._next, "jobs": [*self._next["jobs"], *added]}
+
+    def _enter(self, chunk: _Chunk, staging: Staging, transaction: Transaction) -> None:
+        """Lets a chunk into the log, where its second mark is."""
+        assert chunk.window is not None
+        assert chunk.rows is not None
+        headers = transaction.headers
+        table, job = chunk.table, chunk.job
+        rows = completed(chunk.window.unaffected(chunk.rows), headers)
+        if job.purge:
+            self._seen[job.id].append(key_hashes(chunk.rows, table.key))
+        staging.add(table.topic, rows)
+        self.rows_read += rows.num_rows
+        left = tuple(each for each in job.blocks or () if each != chunk.blocks)
+        if not left and job.purge:
+            staging.add(table.topic, tombstones(self._gone(table, job), [headers]))
+        others = [each.to_json() for each in self.jobs if each.id != job.id]
+        mine = [replace(job, blocks=left).to_json()] if left else []
+        self._next = {**self._state, "jobs": [*mine, *others]}
+
+    def _gone(self, table: Table, job: Job) -> pa.Table:
+        """The keys that the log has, and that were neither read nor changed since the job began."""
+        there = self._log.table(table.topic).select(list(table.key))
+        seen = np.concatenate([np.empty(0, np.uint64), *self._seen.pop(job.id)])
+        return there.filter(pa.array(~np.isin(key_hashes(there, table.key), seen)))
+
+    # What the reading thread does
+
+    def _read_all(self) -> None:
+        try:
+            self._read_jobs()
+        except (HeadwaterError, psycopg.Error) as error:
+            # The stream's thread looks at it, and begins anew.
+            self.failure = error
+
+    def _read_jobs(self) -> None:
+        connection: Connection | None = None
+        copier: Copier | None = None
+        try:
+            while (job := self._wait_for_job()) is not None:
+                table = self._tables.by_oid.get(job.oid)
+                if table is None or table.stopped is not None:
+                    self._drop_job(job)
+                    continue
+                connection = connection or self._options.address.connect()
+                copier = copier or Copier(self._options.address)
+                self._read_job(job, table, connection, copier)
+        finally:
+            for each in (connection, copier):
+                if each is not None:
+                    each.close()
+
+    def _read_job(self, job: Job, table: Table, connection: Connection, copier: Copier) -> None:
+        if job.purge and job.id not in self._seen:
+            # What was read before the last stop is not known any more: all of it is read again.
+            self._seen[job.id] = []
+            job = replace(job, blocks=None)
+        if job.blocks is None:
+            self._wait_for_others(connection)
+            job = replace(job, blocks=tuple(blocks_of(connection, table)))
+        blocks = job.blocks[0] if job.blocks else None
+        chunk = _Chunk(uuid.uuid4().hex, job, table, blocks)
+        with self._change:
+            self._chunk = chunk
+        self._mark(connection, chunk, "low")
+        read = [] if blocks is None else copier.rows(table.relation, chunk_query(table, blocks, job.where))
+        empty = table.relation.arrow.empty_table()
+        parts = list(read)
+        chunk.rows = pa.concat_tables([empty, *parts], promote_options="default") if parts else empty
+        self._mark(connection, chunk, "high")
+        with self._change:
+            self._change.wait_for(lambda: self._chunk is not chunk or self._stopped.is_set())
+
+    def _wait_for_others(self, connection: Connection) -> None:
+        """Returns when all transactions that run now have ended.
+
+        One that changed the table before it was published has changes that the stream does not bring: they have to be
+        there, for all to see, when the table is read.
+        """
+        [(now,)] = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8").fetchall()
+        while not self._stopped.is_set():
+            [(oldest,)] = connection.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8").fetchall()
+            if oldest >= now:
+                return
+            self._stopped.wait(POLL_SECONDS)
+
+    def _mark(self, connection: Connection, chunk: _Chunk, mark: str) -> None:
+        content = json.dumps({"token": chunk.token, "job": chunk.job.id, "mark": mark})
+        connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", (self._options.names.watermark, content))
+
+    def _wait_for_job(self) -> Job | None:
+        with self._change:
+            self._change.wait_for(lambda: self._stopped.is_set() or self.jobs)
+            return None if self._stopped.is_set() else self.jobs[0]
+
+    def _drop_job(self, job: Job) -> None:
+        """Takes away a job of a table that is not captured any more."""
+        with self._change:
+            left = [each for each in self._state["jobs"] if each["id"] != job.id]
+            state = {**self._state, "jobs": left}
+            with self._log.commit() as commit:
+                commit.bookmark(self._options.names.snapshot, state, expect=self._state)
+        self.refresh()

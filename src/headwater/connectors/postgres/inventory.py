@@ -1,0 +1,113 @@
+"""What a database has: its tables, their columns, keys and replica identities, as its catalog says now."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from headwater.cdc.relations import Column, Relation, qualified_type
+from headwater.connectors.postgres.naming import DEFAULT_SCHEMA
+
+Connection = psycopg.Connection[Any]
+
+_TABLES = """
+SELECT c.oid::int8, n.nspname, c.relname, c.relreplident, c.relkind, c.relispartition,
+       (SELECT array_agg(a.attname::text ORDER BY k.ord)
+        FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k(attnum, ord)
+        JOIN pg_attribute a ON a.attnum = k.attnum AND a.attrelid = c.oid
+        WHERE i.indrelid = c.oid AND i.indisprimary) AS primary_key,
+       (SELECT array_agg(a.attname::text ORDER BY k.ord)
+        FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k(attnum, ord)
+        JOIN pg_attribute a ON a.attnum = k.attnum AND a.attrelid = c.oid
+        WHERE i.indrelid = c.oid AND i.indisreplident) AS identity_index,
+       has_table_privilege(c.oid, 'SELECT') AS readable,
+       pg_get_userbyid(c.relowner), c.relpersistence, pg_has_role(c.relowner, 'USAGE') AS owned
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+  AND n.nspname NOT LIKE 'pg\\_%'
+ORDER BY n.nspname, c.relname
+"""
+_COLUMNS = """
+WITH RECURSIVE base(oid, type) AS (
+    SELECT t.oid, t.oid FROM pg_type t
+  UNION ALL
+    SELECT b.oid, t.typbasetype FROM base b JOIN pg_type t ON t.oid = b.type WHERE t.typtype = 'd'
+)
+SELECT a.attrelid::int8, a.attname, n.nspname, t.typname, a.atttypmod
+FROM pg_attribute a
+JOIN base b ON b.oid = a.atttypid
+JOIN pg_type t ON t.oid = b.type AND t.typtype <> 'd'
+JOIN pg_namespace n ON n.oid = t.typnamespace
+WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+ORDER BY a.attrelid, a.attnum
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A table of the database. `key` is how the stream names its rows; without one it can only be appended to."""
+
+    relation: Relation
+    primary_key: tuple[str, ...]
+    identity_index: tuple[str, ...]
+    readable: bool
+    owned: bool
+    owner: str
+    unlogged: bool
+    partition: bool
+    partitioned: bool
+
+    @property
+    def name(self) -> str:
+        return self.relation.name
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        if self.relation.identity == "i":
+            return self.identity_index
+        return () if self.relation.identity == "n" else self.primary_key
+
+
+def tables_of(connection: Connection) -> list[SourceTable]:
+    """All tables of users, partitioned ones and partitions among them."""
+    rows = connection.execute(_TABLES).fetchall()
+    columns: dict[int, list[Column]] = {}
+    for oid, name, schema, kind, modifier in connection.execute(_COLUMNS, ([row[0] for row in rows],)):
+        columns.setdefault(oid, []).append(Column(name, qualified_type(schema, kind), modifier))
+    found: list[SourceTable] = []
+    for oid, schema, table, identity, kind, partition, primary, index, readable, owner, persistence, owned in rows:
+        relation = Relation(oid, schema, table, identity, tuple(columns.get(oid, ())))
+        found.append(
+            SourceTable(
+                relation, tuple(primary or ()), tuple(index or ()), readable, owned, owner, persistence != "p",
+                partition, kind == "p",
+            )
+        )  # fmt: skip
+    return found
+
+
+def chosen(tables: Sequence[SourceTable], patterns: Sequence[str], schemas: Sequence[str]) -> list[SourceTable]:
+    """The tables that one of the patterns names (`orders`, `billing.*`, `*`) or that lie in one of the schemas.
+
+    A partition is captured as a part of its table, and not by itself.
+    """
+    wanted: list[SourceTable] = []
+    for each in tables:
+        relation = each.relation
+        if each.partition:
+            continue
+        if relation.schema in schemas or any(matches(pattern, relation) for pattern in patterns):
+            wanted.append(each)
+    return wanted
+
+
+def matches(pattern: str, relation: Relation) -> bool:
+    """Whether a pattern names a table; without a schema it speaks of the default one."""
+    schema, dot, table = pattern.rpartition(".")
+    return fnmatch.fnmatchcase(relation.schema, schema if dot else DEFAULT_SCHEMA) and fnmatch.fnmatchcase(
+        relation.table, table
+    )

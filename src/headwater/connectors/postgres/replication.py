@@ -1,0 +1,125 @@
+"""The stream of changes: receives what the server sends, and tells it what need not be sent again."""
+
+from __future__ import annotations
+
+import select
+import struct
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg import pq
+
+from headwater.cdc.lsn import format_lsn
+from headwater.cdc.transactions import EPOCH
+from headwater.connectors.postgres.naming import literal, quoted
+from headwater.connectors.postgres.options import CaptureOptions
+from headwater.errors import SlotLost, SourceUnavailable
+
+# What is decoded and committed together at most: enough to share an fsync, little enough to be quick and small.
+MESSAGES_MAX = 40_000
+BYTES_MAX = 16 << 20
+_WAL, _KEEPALIVE = ord("w"), ord("k")
+_STATUS = struct.Struct(">cQQQqB")
+# The states in which PostgreSQL says that what was asked for is gone: undefined object, object not in the right state.
+_GONE = (b"42704", b"55000")
+
+
+@dataclass(slots=True)
+class Received:
+    """What has come: payloads, and how far the server's reading of the WAL has got with them (0: it did not say)."""
+
+    payloads: list[memoryview] = field(default_factory=list)
+    reached: int = 0
+    reply_wanted: bool = False
+
+
+class Replication:
+    """A running stream. Not for use by several threads."""
+
+    def __init__(self, options: CaptureOptions, start: int, version: int, publications: Sequence[str]) -> None:
+        self._options = options
+        self._connection = options.address.replicate()
+        names = options.names
+        # Protocol 2 brings transactions before they are committed, so that the server needs no room for them.
+        settings = {
+            "proto_version": "2",
+            "publication_names": ",".join(map(quoted, publications)),
+            "messages": "true",
+            "streaming": "on",
+        }
+        if version >= 16:
+            settings |= {"origin": "any"}
+        listed = ", ".join(f"{name} {literal(value)}" for name, value in settings.items())
+        command = f"START_REPLICATION SLOT {quoted(names.slot)} LOGICAL {format_lsn(start)} ({listed})"
+        result = self._connection.exec_(command.encode())
+        if result.status != pq.ExecStatus.COPY_BOTH:
+            state = result.error_field(pq.DiagnosticField.SQLSTATE)
+            reason = " ".join(self._connection.get_error_message().split())
+            self.close()
+            if state in _GONE:
+                raise SlotLost(names.slot, format_lsn(start), reason.rstrip("."))
+            raise SourceUnavailable(str(options.address), reason.rstrip("."))
+        self._connection.nonblocking = 1
+        self.confirmed = start
+
+    def receive(self, patience: float) -> Received:
+        """What has come by now; waits for it, at most so many seconds. Raises `SourceUnavailable`."""
+        received = Received()
+        try:
+            self._take(received)
+            if not received.payloads and not received.reply_wanted:
+                if not self._wait(patience):
+                    return received
+                self._take(received)
+            while not self._is_full(received) and self._wait(0):
+                self._take(received)
+        except psycopg.OperationalError as error:
+            raise self._options.address.unavailable(error) from error
+        return received
+
+    def confirm(self, lsn: int, *, ask: bool = False) -> None:
+        """Tells the server that everything before this place is durable; with `ask`, it says how far it is."""
+        now = int((time.time() - EPOCH.timestamp()) * 1e6)
+        self.confirmed = max(self.confirmed, lsn)
+        message = _STATUS.pack(b"r", self.confirmed, self.confirmed, self.confirmed, now, int(ask))
+        try:
+            self._connection.put_copy_data(message)
+            while self._connection.flush():
+                select.select([], [self._connection.socket], [])
+        except psycopg.OperationalError as error:
+            raise self._options.address.unavailable(error) from error
+
+    def close(self) -> None:
+        self._connection.finish()
+
+    def _wait(self, seconds: float) -> bool:
+        """Whether something came within the time, which libpq then has."""
+        readable, _, _ = select.select([self._connection.socket], [], [], seconds)
+        if readable:
+            self._connection.consume_input()
+        return bool(readable)
+
+    def _take(self, received: Received) -> None:
+        take, keep, size = self._connection.get_copy_data, received.payloads.append, 0
+        while len(received.payloads) < MESSAGES_MAX and size < BYTES_MAX:
+            length, payload = take(1)
+            if length == 0:
+                return
+            if length < 0:
+                raise SourceUnavailable(str(self._options.address), self._ended())
+            if payload[0] == _WAL:
+                keep(payload)
+                size += length
+            elif payload[0] == _KEEPALIVE:
+                received.reached, _, wanted = struct.unpack_from(">QQB", payload, 1)
+                received.reply_wanted |= bool(wanted)
+
+    def _is_full(self, received: Received) -> bool:
+        return len(received.payloads) >= MESSAGES_MAX or sum(map(len, received.payloads)) >= BYTES_MAX
+
+    def _ended(self) -> str:
+        result = self._connection.get_result()
+        said = "" if result is None else self._connection.get_error_message()
+        return " ".join(said.split()).rstrip(".") or "it has ended the stream"

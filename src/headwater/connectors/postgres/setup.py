@@ -1,0 +1,100 @@
+"""Makes and removes what a source needs in its database: the publications and the replication slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import pq
+from psycopg.pq.abc import PGconn
+
+from headwater.cdc.lsn import parse_lsn
+from headwater.connectors.postgres.checks import Plan, create_publication, may_create
+from headwater.connectors.postgres.inventory import Connection, SourceTable
+from headwater.connectors.postgres.naming import qualified, quoted
+from headwater.connectors.postgres.options import CaptureOptions
+from headwater.errors import SourceUnavailable
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class NewSlot:
+    """A slot that was just made: from `start` on it has every change. `snapshot` shows the database as it was there.
+
+    The snapshot lives as long as the connection is neither used nor closed.
+    """
+
+    start: int
+    snapshot: str
+    connection: PGconn
+
+
+def publish(connection: Connection, options: CaptureOptions, plan: Plan, say: Say) -> None:
+    """Sees to it that every table of the plan is published."""
+    names = options.names
+    for publication, tables in ((names.publication, plan.keyed), (names.append_only, plan.append_only)):
+        there = plan.published.get(publication)
+        absent = [table for table in tables if table.name not in (there or ())]
+        listed = ", ".join(table.name for table in absent)
+        if there is None and (absent or may_create(connection)):
+            # Also without tables: one that comes later is only added, and the stream names both from the beginning.
+            connection.execute(create_publication(options, publication, absent).encode())
+            if absent:
+                say(f"Created publication {publication} of {listed}.")
+        elif not absent:
+            continue
+        else:
+            add_tables(connection, publication, absent)
+            say(f"Added {listed} to publication {publication}.")
+
+
+def add_tables(connection: Connection, publication: str, tables: list[SourceTable]) -> None:
+    """Adds tables to a publication."""
+    listed = ", ".join(qualified(table.relation.schema, table.relation.table) for table in tables)
+    connection.execute(f"ALTER PUBLICATION {quoted(publication)} ADD TABLE {listed}".encode())
+
+
+def create_slot(options: CaptureOptions) -> NewSlot:
+    """Makes the slot, and a snapshot of the database at its start. Waits for transactions that are under way."""
+    connection = options.address.replicate()
+    command = f"CREATE_REPLICATION_SLOT {quoted(options.names.slot)} LOGICAL pgoutput EXPORT_SNAPSHOT"
+    result = connection.exec_(command.encode())
+    if result.status != pq.ExecStatus.TUPLES_OK:
+        reason = connection.get_error_message()
+        connection.finish()
+        raise SourceUnavailable(str(options.address), f"the slot can not be made: {' '.join(reason.split())}")
+    start, snapshot = result.get_value(0, 1), result.get_value(0, 2)
+    assert start is not None
+    assert snapshot is not None
+    return NewSlot(parse_lsn(start.decode()), snapshot.decode(), connection)
+
+
+def drop(connection: Connection, options: CaptureOptions, say: Say) -> None:
+    """Removes the slot and the publications, if they are there."""
+    names = options.names
+    if connection.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", (names.slot,)).fetchone():
+        drop_slot(connection, options)
+        say(f"Dropped replication slot {names.slot}.")
+    for publication in (names.publication, names.append_only):
+        if connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)).fetchone():
+            connection.execute(f"DROP PUBLICATION {quoted(publication)}".encode())
+            say(f"Dropped publication {publication}.")
+
+
+def drop_slot(connection: Connection, options: CaptureOptions) -> None:
+    """Removes the slot; a capture that still uses it is ended first."""
+    slot = options.names.slot
+    connection.execute(
+        "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = %s AND active", (slot,)
+    )
+    for attempt in range(50):
+        try:
+            connection.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
+        except psycopg.errors.ObjectInUse:
+            if attempt == 49:
+                raise
+            connection.execute("SELECT pg_sleep(0.1)")
+        else:
+            return

@@ -1,0 +1,187 @@
+"""The first snapshot: all tables as they are where the stream begins, read in parallel, brought in by one commit.
+
+Chunks wait as files until all are read; then one commit holds every table, consistent with the slot's start. If it is
+interrupted, what was read stays: it is committed at the next start, and what is missing is read by watermarks while
+changes flow (see `incremental`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from headwater.cdc.lsn import format_lsn
+from headwater.connectors.postgres.copying import Blocks, Copier, selected, with_headers
+from headwater.connectors.postgres.inventory import Connection
+from headwater.connectors.postgres.naming import qualified
+from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.tables import Table
+
+# A chunk of 32 MiB is read in a fraction of a second, so that little is read twice after an interruption.
+CHUNK_BLOCKS = 4096
+
+Progress = Callable[[str, int, int], None]
+"""Told of every chunk: the table, how many bytes are read, and how many there are."""
+
+_PARTS = """
+SELECT n.nspname, c.relname, pg_relation_size(c.oid) / current_setting('block_size')::int8
+FROM pg_partition_tree(%s::oid::regclass) t JOIN pg_class c ON c.oid = t.relid
+JOIN pg_namespace n ON n.oid = c.relnamespace WHERE t.isleaf AND c.relkind = 'r'
+UNION ALL
+SELECT n.nspname, c.relname, pg_relation_size(c.oid) / current_setting('block_size')::int8
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = %s AND c.relkind = 'r' AND NOT c.relispartition
+  AND NOT EXISTS (SELECT 1 FROM pg_partition_tree(c.oid::regclass))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of a table that is read at once. Its number is its place in the plan."""
+
+    number: int
+    oid: int
+    blocks: Blocks
+
+
+def blocks_of(connection: Connection, table: Table) -> list[Blocks]:
+    """The whole table, in chunks."""
+    found: list[Blocks] = []
+    oid = table.relation.oid
+    for schema, name, count in connection.execute(_PARTS, (oid, oid)):
+        found += [
+            Blocks(qualified(schema, name), first, min(first + CHUNK_BLOCKS, int(count)))
+            for first in range(0, int(count), CHUNK_BLOCKS)
+        ]
+    return found
+
+
+def chunk_query(table: Table, blocks: Blocks, where: str | None = None) -> str:
+    """The rows of some blocks of a table."""
+    condition = f" AND ({where})" if where else ""
+    return f"SELECT {selected(table.relation)} FROM ONLY {blocks.table} WHERE {blocks.condition}{condition}"
+
+
+class FirstSnapshot:
+    """The files of a snapshot, in a directory of their own: the plan, and a file per chunk that was read."""
+
+    def __init__(self, directory: Path, options: CaptureOptions) -> None:
+        self._directory, self._options = directory, options
+
+    @property
+    def exists(self) -> bool:
+        return (self._directory / "plan.json").exists()
+
+    def begin(self, start: int, tables: Sequence[Table], connection: Connection) -> list[Chunk]:
+        """Writes the plan."""
+        self.discard()
+        self._directory.mkdir(parents=True)
+        places = [(table, blocks) for table in tables for blocks in blocks_of(connection, table)]
+        chunks = [Chunk(number, table.relation.oid, blocks) for number, (table, blocks) in enumerate(places)]
+        plan = [[each.oid, each.blocks.table, each.blocks.first, each.blocks.end] for each in chunks]
+        _write(self._directory / "plan.json", json.dumps({"start": format_lsn(start), "chunks": plan}).encode())
+        return chunks
+
+    def chunks(self) -> tuple[str, list[Chunk]]:
+        """Where the stream begins, and the plan."""
+        plan = json.loads((self._directory / "plan.json").read_bytes())
+        chunks = [Chunk(n, oid, Blocks(*blocks)) for n, (oid, *blocks) in enumerate(plan["chunks"])]
+        return plan["start"], chunks
+
+    def is_read(self, chunk: Chunk) -> bool:
+        return self._file(chunk).exists()
+
+    def read(
+        self,
+        tables: dict[int, Table],
+        chunks: Sequence[Chunk],
+        snapshot: str,
+        progress: Progress,
+        stop: threading.Event,
+    ) -> None:
+        """Reads all chunks, several at a time. Returns early if it shall stop."""
+        start, _ = self.chunks()
+        total = sum(chunk.blocks.end - chunk.blocks.first for chunk in chunks)
+        done, lock = 0, threading.Lock()
+        waiting = iter(chunks)
+
+        def work() -> None:
+            nonlocal done
+            copier = Copier(self._options.address, snapshot)
+            try:
+                while not stop.is_set():
+                    with lock:
+                        chunk = next(waiting, None)
+                    if chunk is None:
+                        return
+                    table = tables[chunk.oid]
+                    self._stage(chunk, table, copier, {"lsn": start})
+                    with lock:
+                        done += chunk.blocks.end - chunk.blocks.first
+                        progress(table.name, done, total)
+            finally:
+                copier.close()
+
+        workers = max(1, min(self._options.snapshot_workers, len(chunks)))
+        with ThreadPoolExecutor(workers, thread_name_prefix="headwater-snapshot") as pool:
+            for future in [pool.submit(work) for _ in range(workers)]:
+                future.result()
+
+    def staged(self, chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, pa.Table]]:
+        """The rows of the chunks that were read, mapped from their files."""
+        for chunk in chunks:
+            if self.is_read(chunk):
+                with pa.memory_map(str(self._file(chunk))) as source:
+                    yield chunk, pa.ipc.open_file(source).read_all()
+
+    def discard(self) -> None:
+        """Removes everything."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _stage(self, chunk: Chunk, table: Table, copier: Copier, headers: dict[str, str]) -> None:
+        path = self._file(chunk)
+        unfinished = path.with_suffix(".part")
+        schema = with_headers(table.relation.arrow.empty_table(), headers).schema
+        with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            for rows in copier.rows(table.relation, chunk_query(table, chunk.blocks)):
+                writer.write_table(completed(rows, headers))
+        # Only a file that is whole has its name, also after a power cut.
+        _sync(unfinished)
+        unfinished.rename(path)
+        _sync(path.parent)
+
+    def _file(self, chunk: Chunk) -> Path:
+        return self._directory / f"{chunk.number}.arrow"
+
+
+def completed(rows: pa.Table, headers: dict[str, str]) -> pa.Table:
+    """Rows that were read, with the headers that all of them have, and those of their own."""
+    if "_headers" not in rows.column_names:
+        return with_headers(rows, headers)
+    own = [dict(each) for each in rows["_headers"].to_pylist()]
+    column = pa.array([list({**each, **headers}.items()) for each in own], rows.schema.field("_headers").type)
+    return rows.set_column(rows.schema.get_field_index("_headers"), rows.schema.field("_headers"), column)
+
+
+def _write(path: Path, content: bytes) -> None:
+    unfinished = path.with_suffix(".part")
+    unfinished.write_bytes(content)
+    _sync(unfinished)
+    unfinished.rename(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,232 @@
+"""The tables of a source as they are captured: each with its topic, its columns so far, and whether it goes on.
+
+What the stream says about a table is compared with what was known. A column more, or a wider type, is applied to the
+topic; a column less stays in the topic, and is null from there on; a renamed table keeps its topic. What the log's
+rules do not allow stops the capture of that table, with the reason; the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.cdc.lsn import format_lsn
+from headwater.cdc.relations import Column, Relation
+from headwater.connectors.postgres.options import CaptureOptions
+from headwater.errors import SchemaError, TopicExists, UnknownTopic
+from headwater.log.port import Log
+from headwater.log.topic import Topic
+from headwater.model.evolution import is_wider
+
+HISTORY_SCHEMA = "lsn string, relation string, topic string, event string, detail string"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A captured table. `stopped` is why it is not captured any more; None while it is."""
+
+    relation: Relation
+    topic: str
+    key: tuple[str, ...]
+    stopped: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.relation.name
+
+    def to_json(self) -> dict[str, object]:
+        relation = self.relation
+        return {
+            "oid": relation.oid,
+            "schema": relation.schema,
+            "table": relation.table,
+            "identity": relation.identity,
+            "columns": [[column.name, column.type, column.modifier] for column in relation.columns],
+            "topic": self.topic,
+            "key": list(self.key),
+            "stopped": self.stopped,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Table:
+        columns = tuple(Column(*column) for column in value["columns"])
+        relation = Relation(value["oid"], value["schema"], value["table"], value["identity"], columns)
+        return cls(relation, value["topic"], tuple(value["key"]), value["stopped"])
+
+
+@dataclass(slots=True)
+class Event:
+    """Something that happened to a table, for the topic of the source's history."""
+
+    lsn: str
+    relation: str
+    topic: str
+    event: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Tables:
+    """All tables of a source, by their number. `changed` and `events` wait for the next commit."""
+
+    log: Log
+    options: CaptureOptions
+    by_oid: dict[int, Table] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    changed: bool = False
+    incomplete: set[int] = field(default_factory=set)
+    """Tables whose rows in the log may differ from those in the database without a change in the stream."""
+
+    def load(self) -> None:
+        """Brings the tables to what the log knows of them."""
+        known: Any = self.log.bookmark(self.options.names.tables) or {}
+        self.by_oid = {int(oid): Table.from_json(value) for oid, value in known.items()}
+        self.events, self.changed, self.incomplete = [], False, set()
+
+    def to_json(self) -> dict[str, object]:
+        return {str(oid): table.to_json() for oid, table in self.by_oid.items()}
+
+    def active(self) -> Iterable[Table]:
+        return [table for table in self.by_oid.values() if table.stopped is None]
+
+    def named(self, name: str) -> Table | None:
+        """The table of this name, with its schema or, in the default one, without; or with this topic."""
+        for table in self.by_oid.values():
+            if name in (table.name, table.topic) or f"public.{name}" == table.name:
+                return table
+        return None
+
+    def add(self, relation: Relation, key: tuple[str, ...], lsn: int = 0) -> Table:
+        """A table that was not captured so far; its topic is made unless it is there. It has still to be read."""
+        topic = self.options.names.topic(relation.schema, relation.table)
+        table = Table(relation, topic, key)
+        reason = self._make_topic(table)
+        self._note(table, lsn, "found", f"key {', '.join(key) or 'none: rows are only appended'}")
+        self._set(replace(table, stopped=reason), lsn)
+        self.incomplete.add(relation.oid)
+        return self.by_oid[relation.oid]
+
+    def describe(self, relation: Relation, lsn: int, find_key: Callable[[Relation], tuple[str, ...] | None]) -> None:
+        """Takes notice of what the stream says about a table. `find_key` knows a new one's key; None: not ours."""
+        table = self.by_oid.get(relation.oid)
+        if table is None:
+            key = find_key(relation)
+            if key is not None:
+                self.add(relation, key, lsn)
+            return
+        before = table.relation
+        if before.name != relation.name:
+            self._note(table, lsn, "renamed", f"{before.name} is {relation.name} now")
+        if before.columns == relation.columns and before.identity == relation.identity:
+            if before.name != relation.name:
+                self._set(replace(table, relation=relation), lsn)
+            return
+        if table.stopped is not None:
+            return
+        self._alter(table, relation, lsn)
+
+    def stop(self, table: Table, reason: str, lsn: int) -> None:
+        """Ends the capture of a table."""
+        self._set(replace(table, stopped=reason), lsn)
+
+    def truncated(self, table: Table, lsn: int) -> None:
+        """Notes that a table was emptied; of one without a key, the rows that are in the log stay there."""
+        kept = "" if table.key else "the topic has no key, and keeps its records"
+        self._note(table, lsn, "truncated", kept)
+
+    def resume(self, table: Table) -> Table:
+        """Captures a stopped table again; it has still to be read."""
+        resumed = replace(table, stopped=None)
+        reason = self._make_topic(resumed)
+        self._set(replace(resumed, stopped=reason), 0)
+        self.incomplete.add(table.relation.oid)
+        return self.by_oid[table.relation.oid]
+
+    def _alter(self, table: Table, relation: Relation, lsn: int) -> None:
+        reason = _key_lost(table, relation)
+        detail = _difference(table.relation, relation)
+        if reason is None:
+            reason = self._evolve(table, relation)
+        self._note(table, lsn, "altered", detail)
+        self._set(replace(table, relation=relation, stopped=reason), lsn)
+        known = {column.name: column for column in table.relation.columns}
+        # Rows that are there may have got values in these columns without a change of their own in the stream.
+        if any(known.get(column.name) != column for column in relation.columns):
+            self.incomplete.add(relation.oid)
+
+    def _make_topic(self, table: Table) -> str | None:
+        """Makes the topic, or evolves the one that is there; why that is not possible."""
+        try:
+            self.log.topic(table.topic)
+        except UnknownTopic:
+            try:
+                self.log.create(table.topic, table.relation.arrow, key=table.key, partitions=self.options.partitions)
+            except (SchemaError, TopicExists) as error:
+                return error.message
+            return None
+        topic = self.log.topic(table.topic)
+        if topic.key != table.key:
+            return f"Topic {table.topic!r} has the key {topic.key}, and the table {table.key}."
+        return self._evolve(table, table.relation)
+
+    def _evolve(self, table: Table, relation: Relation) -> str | None:
+        topic = self.log.topic(table.topic)
+        try:
+            schema = evolved(topic, relation)
+            if not schema.equals(topic.schema):
+                self.log.alter(table.topic, schema=schema)
+        except SchemaError as error:
+            return error.message
+        return None
+
+    def _set(self, table: Table, lsn: int) -> None:
+        before = self.by_oid.get(table.relation.oid)
+        if table.stopped is not None and (before is None or before.stopped is None):
+            self._note(table, lsn, "stopped", table.stopped)
+        self.by_oid[table.relation.oid] = table
+        self.changed = True
+
+    def _note(self, table: Table, lsn: int, event: str, detail: str) -> None:
+        self.events.append(Event(format_lsn(lsn), table.name, table.topic, event, detail))
+
+
+def evolved(topic: Topic, relation: Relation) -> pa.Schema:
+    """The topic's schema with room for the relation's rows. Raises `SchemaError` where a type changed otherwise."""
+    fields = {each.name: each for each in topic.schema}
+    for column in relation.arrow:
+        known = fields.get(column.name)
+        if known is None or is_wider(known.type, column.type):
+            fields[column.name] = column
+        elif known.type != column.type and not is_wider(column.type, known.type):
+            raise SchemaError(
+                f"Column {column.name!r} of {relation.name} has the type {column.type} now, "
+                f"and {known.type} in topic {topic.name!r}.",
+                column=column.name,
+            )
+    return pa.schema(list(fields.values()))
+
+
+def _key_lost(table: Table, relation: Relation) -> str | None:
+    if relation.identity == "f":
+        missing = [name for name in table.key if name not in relation.names]
+        return f"Key column {missing[0]!r} was dropped or renamed." if missing else None
+    if table.key and set(relation.identified_by) != set(table.key):
+        now = ", ".join(relation.identified_by) or "nothing"
+        return f"Rows are identified by {now} now, and by {', '.join(table.key)} in topic {table.topic!r}."
+    return None
+
+
+def _difference(before: Relation, after: Relation) -> str:
+    """What has changed about the columns, in words."""
+    old, new = ({column.name: column for column in each.columns} for each in (before, after))
+    words = [f"+ {name} {new[name].type}" for name in new if name not in old]
+    words += [f"- {name}" for name in old if name not in new]
+    words += [
+        f"{name}: {old[name].type} -> {new[name].type}"
+        for name in new
+        if name in old and (old[name].type, old[name].modifier) != (new[name].type, new[name].modifier)
+    ]
+    return "; ".join(words) or "replica identity"
