@@ -7,7 +7,7 @@ something about a table, truncates one, carries a message or is large is taken a
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Protocol
@@ -190,7 +190,8 @@ class Applier:
         for table, changes in self._decoded(stretch, messages):
             earlier = staging.seen(table.topic) if changes.unchanged else ()
             rows = with_unchanged(changes, table, earlier, self.memory, self._ask)
-            whole = _with_system(rows, changes, [transaction.headers], np.zeros(len(changes.messages), np.int64))
+            numbers = np.zeros(len(changes.messages), np.int64)
+            whole = _with_system(rows, changes, [transaction.headers], numbers, uniform=True)
             self._observer.rows(table, whole)
             staging.add(table.topic, whole)
         self.changes += len(messages)
@@ -289,10 +290,18 @@ def _position(lsn: int) -> dict[str, str] | None:
 
 
 def _with_system(
-    rows: pa.Table, changes: Changes, headers: list[dict[str, str]], numbers: npt.NDArray[np.int64]
+    rows: pa.Table,
+    changes: Changes,
+    headers: Sequence[Mapping[str, str]],
+    numbers: npt.NDArray[np.int64],
+    *,
+    uniform: bool = False,
 ) -> pa.Table:
-    column = header_column(headers, numbers, changes.operations, changes.specials)
-    return rows.append_column(HEADERS, column).append_column(_DELETED, pa.array(changes.deleted))
+    """Rows with their headers and what is deleted; `uniform` ones have that column also if nothing is."""
+    rows = rows.append_column(HEADERS, header_column(headers, numbers, changes.operations, changes.specials))
+    if not uniform and not changes.deleted.any():
+        return rows
+    return rows.append_column(_DELETED, pa.array(changes.deleted))
 
 
 def tombstones(keys: pa.Table, headers: list[dict[str, str]]) -> pa.Table:

@@ -31,8 +31,13 @@ class Received:
     """What has come: payloads, and how far the server's reading of the WAL has got with them (0: it did not say)."""
 
     payloads: list[memoryview] = field(default_factory=list)
+    bytes: int = 0
     reached: int = 0
     reply_wanted: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.payloads) >= MESSAGES_MAX or self.bytes >= BYTES_MAX
 
 
 class Replication:
@@ -73,7 +78,7 @@ class Replication:
                 if not self._wait(patience):
                     return received
                 self._take(received)
-            while not self._is_full(received) and self._wait(0):
+            while not received.is_full and self._wait(0):
                 self._take(received)
         except psycopg.OperationalError as error:
             raise self._options.address.unavailable(error) from error
@@ -102,8 +107,8 @@ class Replication:
         return bool(readable)
 
     def _take(self, received: Received) -> None:
-        take, keep, size = self._connection.get_copy_data, received.payloads.append, 0
-        while len(received.payloads) < MESSAGES_MAX and size < BYTES_MAX:
+        take, keep = self._connection.get_copy_data, received.payloads.append
+        while not received.is_full:
             length, payload = take(1)
             if length == 0:
                 return
@@ -111,13 +116,10 @@ class Replication:
                 raise SourceUnavailable(str(self._options.address), self._ended())
             if payload[0] == _WAL:
                 keep(payload)
-                size += length
+                received.bytes += length
             elif payload[0] == _KEEPALIVE:
                 received.reached, _, wanted = struct.unpack_from(">QQB", payload, 1)
                 received.reply_wanted |= bool(wanted)
-
-    def _is_full(self, received: Received) -> bool:
-        return len(received.payloads) >= MESSAGES_MAX or sum(map(len, received.payloads)) >= BYTES_MAX
 
     def _ended(self) -> str:
         result = self._connection.get_result()
