@@ -15,7 +15,7 @@ from headwater.cdc.lsn import parse_lsn
 from headwater.connectors.postgres.capture import Capture
 
 
-def catch_up(capture: Capture, source: psycopg.Connection[Any], seconds: float = 8) -> None:
+def catch_up(capture: Capture, source: psycopg.Connection[Any], seconds: float = 30) -> None:
     """Captures everything that was committed by now, and every job that was asked for."""
     row = source.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
     assert row is not None
@@ -23,7 +23,7 @@ def catch_up(capture: Capture, source: psycopg.Connection[Any], seconds: float =
 
     def reached(capture: Capture) -> bool:
         assert time.monotonic() < deadline, (
-            f"no end: {capture.applier and (capture.applier.passed, capture.applier.lsn)}, {end}"
+            f"no end: {capture.applier and (capture.applier.passed, capture.applier.lsn)}, {end}, {str(capture.log.bookmark(capture.options.names.snapshot))[:300]}"
         )
         state: Any = capture.log.bookmark(capture.options.names.snapshot)
         assert capture.applier is not None

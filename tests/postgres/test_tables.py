@@ -109,9 +109,7 @@ def test_columns_come_go_and_grow(source: Source, log: hw.EmbeddedLog, make: Mak
     assert ("public.t", "altered", "+ c int4") in history(capture)
 
 
-def test_a_change_that_the_log_does_not_allow_stops_one_table(
-    source: Source, log: hw.EmbeddedLog, make: Make
-) -> None:
+def test_a_change_that_the_log_does_not_allow_stops_one_table(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY, a int4); CREATE TABLE u (id int4 PRIMARY KEY)")
     capture = make("t", "u")
     catch_up(capture, source)

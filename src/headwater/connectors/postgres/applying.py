@@ -129,9 +129,10 @@ class Applier:
         stretch, owner = item.stretch, item.owner
         mine = of_kinds(stretch.kinds, _ROWS) & (owner >= first) & (owner < end)
         messages = np.flatnonzero(mine)
+        ends = np.array([each.end for each in item.transactions])[owner]
         decoded = [
             (table, changes, with_unchanged(changes, table, (), self.memory, self._ask))
-            for table, changes in self._decoded(stretch, messages)
+            for table, changes in self._decoded(stretch, messages, ends)
         ]
         used = np.unique(
             np.concatenate([np.empty(0, np.int64), *(owner[changes.messages] for _, changes, _ in decoded)])
@@ -187,7 +188,7 @@ class Applier:
 
     def _stage(self, stretch: Stretch, transaction: Transaction, staging: Staging) -> None:
         messages = np.flatnonzero(of_kinds(stretch.kinds, _ROWS))
-        for table, changes in self._decoded(stretch, messages):
+        for table, changes in self._decoded(stretch, messages, np.full(len(stretch), transaction.end)):
             earlier = staging.seen(table.topic) if changes.unchanged else ()
             rows = with_unchanged(changes, table, earlier, self.memory, self._ask)
             numbers = np.zeros(len(changes.messages), np.int64)
@@ -216,7 +217,7 @@ class Applier:
         (count,) = struct.unpack_from(">I", body)
         for oid in struct.unpack_from(f">{count}I", body, 5):
             table = self._tables.by_oid.get(oid)
-            if table is None or table.stopped is not None:
+            if table is None or table.stopped is not None or transaction.end <= table.since:
                 continue
             self._tables.truncated(table, transaction.end)
             if not table.key:
@@ -228,14 +229,19 @@ class Applier:
             self._observer.rows(table, rows)
             staging.add(table.topic, rows)
 
-    def _decoded(self, stretch: Stretch, messages: npt.NDArray[np.int64]) -> Iterator[tuple[Table, Changes]]:
-        """The changes of every table that is captured."""
+    def _decoded(
+        self, stretch: Stretch, messages: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+    ) -> Iterator[tuple[Table, Changes]]:
+        """The changes of every table that is captured; `ends` is, for each message, where its transaction ends."""
         oids = stretch.integers(stretch.bodies[messages])
         for oid in np.unique(oids).tolist():
             table = self._tables.by_oid.get(oid)
-            if table is not None and table.stopped is None:
-                relation = self._relations[oid][1]
-                yield table, read_changes(stretch, messages[oids == oid], relation, table.key)
+            if table is None or table.stopped is not None:
+                continue
+            mine = messages[oids == oid]
+            mine = mine[ends[mine] > table.since]
+            if len(mine):
+                yield table, read_changes(stretch, mine, self._relations[oid][1], table.key)
 
     def _goes_on(self, table: Table) -> bool:
         return self._tables.by_oid[table.relation.oid].stopped is None

@@ -25,7 +25,7 @@ from headwater.connectors.postgres.naming import qualified, quoted
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.replication import Replication
 from headwater.connectors.postgres.setup import Say, create_slot, drop_slot, publish
-from headwater.connectors.postgres.snapshot import FirstSnapshot, Progress
+from headwater.connectors.postgres.snapshot import Chunk, FirstSnapshot, Progress, blocks_of, chunk_query, completed
 from headwater.connectors.postgres.staging import Staging
 from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Event, Table, Tables
 from headwater.connectors.postgres.unchanged import Key, Values
@@ -103,6 +103,11 @@ class Capture:
         if table is None:
             known = ", ".join(each.name for each in self.tables.by_oid.values()) or "none yet"
             raise CaptureRefused(f"table {name!r}", [Missing("it is not captured", f"Captured are: {known}.")])
+        if not table.key:
+            remedy = "Drop its topic and resume it, to have it read from the beginning."
+            raise CaptureRefused(
+                f"table {name!r}", [Missing("a key by which rows that are read replace others", remedy)]
+            )
         job = new_job(table.relation.oid, where=where, purge=purge)
         self._change_state(lambda state: {**state, "jobs": [*state.get("jobs", []), job.to_json()]})
         return job
@@ -138,6 +143,7 @@ class Capture:
         assert self._connection is not None
         publications = list(published(self._connection, self.options))
         replication = Replication(self.options, applier.lsn, self._version, publications)
+        self._read_at_once(incremental)
         incremental.start()
         try:
             return self._stream(replication, gatherer, applier, incremental, until)
@@ -174,6 +180,7 @@ class Capture:
                 beat = now
                 self._find_new_tables()
                 applier.heartbeat()
+                self._read_at_once(incremental)
                 replication.confirm(applier.lsn, ask=True)
             if until(self):
                 replication.confirm(applier.lsn)
@@ -250,10 +257,12 @@ class Capture:
             chunks = [chunk for chunk in chunks if chunk.number not in done]
             unread = [chunk for chunk in chunks if not self._snapshot.is_read(chunk)]
             jobs = [
-                Job(new_job(oid).id, oid, blocks=tuple(each.blocks for each in unread if each.oid == oid))
+                new_job(oid)
+                if not self.tables.by_oid[oid].key
+                else Job(new_job(oid).id, oid, blocks=tuple(each.blocks for each in unread if each.oid == oid))
                 for oid in dict.fromkeys(chunk.oid for chunk in unread)
             ]
-        staged = self._snapshot.staged(chunks)
+        staged = self._snapshot.staged([chunk for chunk in chunks if chunk.oid not in self._again(chunks)])
         more = True
         while more:
             size, more = 0, False
@@ -276,6 +285,11 @@ class Capture:
         self._snapshot.discard()
         left = f"; {len(jobs)} tables are still being read" if jobs else ""
         self._say(f"The first snapshot is in the log{left}.")
+
+    def _again(self, chunks: Sequence[Chunk]) -> set[int]:
+        """The tables of which nothing is taken that was read: they have no key, and were not read to the end."""
+        unread = {chunk.oid for chunk in chunks if not self._snapshot.is_read(chunk)}
+        return {oid for oid in unread if not self.tables.by_oid[oid].key}
 
     def _clean(self) -> None:
         """Removes what a capture that was killed has left in files."""
@@ -314,12 +328,42 @@ class Capture:
         self.tables.load()
         event = Event(format_lsn(slot.start), "", "", "slot lost", lost.message)
         jobs = [new_job(table.relation.oid, purge=True).to_json() for table in self.tables.active() if table.key]
+        for table in [each for each in self.tables.active() if not each.key]:
+            self.tables.stop(table, f"{lost.message} Without a key, what is missing can not be told.", slot.start)
         with self.log.commit() as commit:
             commit.bookmark(names.position, {"lsn": format_lsn(slot.start)}, expect={"lsn": lost.captured})
             commit.bookmark(names.snapshot, {"phase": STREAMING, "jobs": jobs})
-            commit.append(names.history, [asdict(event)])
+            commit.bookmark(names.tables, self.tables.to_json())
+            commit.append(names.history, [asdict(each) for each in [event, *self.tables.events]])
         if isinstance(commit.result, Conflict):
             raise CaptureOvertaken(self.options.name, lost.captured, str(commit.result.actual))
+
+    def _read_at_once(self, incremental: Incremental) -> None:
+        """Reads tables without a key as they are at one place of the WAL; the stream is not past it."""
+        assert self._connection is not None
+        for job in incremental.at_once:
+            table = self.tables.by_oid[job.oid]
+            slot = create_slot(self.options, temporary=True)
+            try:
+                copier = Copier(self.options.address, slot.snapshot)
+                headers = {"lsn": format_lsn(slot.start)}
+                try:
+                    parts = [
+                        completed(rows, headers)
+                        for blocks in blocks_of(self._connection, table)
+                        for rows in copier.rows(table.relation, chunk_query(table, blocks))
+                    ]
+                finally:
+                    copier.close()
+            finally:
+                slot.connection.finish()
+            self.tables.read_at(table, slot.start)
+            with self.log.commit() as commit:
+                for rows in parts:
+                    commit.append(table.topic, rows)
+                commit.bookmark(self.options.names.tables, self.tables.to_json())
+                incremental.without(job, commit)
+            incremental.refresh()
 
     def _find_new_tables(self) -> None:
         """Publishes and adds tables that match by now; the next commit makes jobs of them."""

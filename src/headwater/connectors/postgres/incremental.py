@@ -100,6 +100,12 @@ class Incremental:
     def jobs(self) -> list[Job]:
         return [Job.from_json(each) for each in self._state.get("jobs", [])]
 
+    @property
+    def at_once(self) -> list[Job]:
+        """The jobs of tables without a key: no row of the stream can be told from one that was read, so they are read
+        as a whole, at one place of the WAL, while the stream waits."""
+        return [job for job in self.jobs if job.oid in self._tables.by_oid and not self._tables.by_oid[job.oid].key]
+
     def refresh(self) -> None:
         """Takes up jobs that others have asked for."""
         state: Any = self._log.bookmark(self._options.names.snapshot) or {}
@@ -273,14 +279,20 @@ class Incremental:
 
     def _wait_for_job(self) -> Job | None:
         with self._change:
-            self._change.wait_for(lambda: self._stopped.is_set() or self.jobs)
-            return None if self._stopped.is_set() else self.jobs[0]
+            self._change.wait_for(lambda: self._stopped.is_set() or self._by_marks())
+            return None if self._stopped.is_set() else self._by_marks()[0]
+
+    def _by_marks(self) -> list[Job]:
+        at_once = {job.id for job in self.at_once}
+        return [job for job in self.jobs if job.id not in at_once]
 
     def _drop_job(self, job: Job) -> None:
         """Takes away a job of a table that is not captured any more."""
-        with self._change:
-            left = [each for each in self._state["jobs"] if each["id"] != job.id]
-            state = {**self._state, "jobs": left}
-            with self._log.commit() as commit:
-                commit.bookmark(self._options.names.snapshot, state, expect=self._state)
+        with self._change, self._log.commit() as commit:
+            self.without(job, commit)
         self.refresh()
+
+    def without(self, job: Job, commit: Commit) -> None:
+        """Adds to a commit that a job is done."""
+        left = [each for each in self._state["jobs"] if each["id"] != job.id]
+        commit.bookmark(self._options.names.snapshot, {**self._state, "jobs": left}, expect=self._state)

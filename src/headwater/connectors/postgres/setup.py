@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -56,10 +57,15 @@ def add_tables(connection: Connection, publication: str, tables: list[SourceTabl
     connection.execute(f"ALTER PUBLICATION {quoted(publication)} ADD TABLE {listed}".encode())
 
 
-def create_slot(options: CaptureOptions) -> NewSlot:
-    """Makes the slot, and a snapshot of the database at its start. Waits for transactions that are under way."""
+def create_slot(options: CaptureOptions, *, temporary: bool = False) -> NewSlot:
+    """Makes the slot, and a snapshot of the database at its start. Waits for transactions that are under way.
+
+    A temporary one has a name of its own and goes with its connection.
+    """
     connection = options.address.replicate()
-    command = f"CREATE_REPLICATION_SLOT {quoted(options.names.slot)} LOGICAL pgoutput EXPORT_SNAPSHOT"
+    name = f"{options.names.slot[:50]}_{uuid.uuid4().hex[:8]}" if temporary else options.names.slot
+    kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
+    command = f"CREATE_REPLICATION_SLOT {quoted(name)} {kind} pgoutput EXPORT_SNAPSHOT"
     result = connection.exec_(command.encode())
     if result.status != pq.ExecStatus.TUPLES_OK:
         reason = connection.get_error_message()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.cdc.lsn import format_lsn
+from headwater.cdc.lsn import format_lsn, parse_lsn
 from headwater.cdc.relations import Column, Relation
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.errors import SchemaError, TopicExists, UnknownTopic
@@ -26,12 +26,16 @@ HISTORY_SCHEMA = "lsn string, relation string, topic string, event string, detai
 
 @dataclass(frozen=True)
 class Table:
-    """A captured table. `stopped` is why it is not captured any more; None while it is."""
+    """A captured table. `stopped` is why it is not captured any more; None while it is.
+
+    Transactions that end at `since` or before are in the rows that were read of it, and not taken from the stream.
+    """
 
     relation: Relation
     topic: str
     key: tuple[str, ...]
     stopped: str | None = None
+    since: int = 0
 
     @property
     def name(self) -> str:
@@ -48,13 +52,15 @@ class Table:
             "topic": self.topic,
             "key": list(self.key),
             "stopped": self.stopped,
+            "since": format_lsn(self.since),
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Table:
         columns = tuple(Column(*column) for column in value["columns"])
         relation = Relation(value["oid"], value["schema"], value["table"], value["identity"], columns)
-        return cls(relation, value["topic"], tuple(value["key"]), value["stopped"])
+        since = parse_lsn(value["since"])
+        return cls(relation, value["topic"], tuple(value["key"]), value["stopped"], since)
 
 
 @dataclass(slots=True)
@@ -131,6 +137,10 @@ class Tables:
     def stop(self, table: Table, reason: str, lsn: int) -> None:
         """Ends the capture of a table."""
         self._set(replace(table, stopped=reason), lsn)
+
+    def read_at(self, table: Table, lsn: int) -> None:
+        """All rows of a table were read as they were at this place; the stream counts from there."""
+        self._set(replace(table, since=lsn), lsn)
 
     def truncated(self, table: Table, lsn: int) -> None:
         """Notes that a table was emptied; of one without a key, the rows that are in the log stay there."""

@@ -1,0 +1,192 @@
+"""Snapshots: parallel, interrupted, incremental while changes flow, and after a lost slot."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+import headwater as hw
+from headwater.connectors.postgres import snapshot
+from headwater.connectors.postgres.capture import Capture
+from headwater.connectors.postgres.setup import drop_slot
+from tests.postgres.conftest import Make
+from tests.postgres.oracle import assert_same, catch_up
+from tests.postgres.servers import Server
+
+Source = psycopg.Connection[Any]
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "CHUNK_BLOCKS", 3)
+
+
+@contextmanager
+def writing(server: Server, database: str) -> Iterator[None]:
+    """Changes rows of table t all the time: each has a version that only grows."""
+    stop = threading.Event()
+
+    def write() -> None:
+        with server.connect(database) as connection:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                with connection.transaction():
+                    connection.execute("UPDATE t SET version = version + 1 WHERE id %% 97 = %s", (number % 97,))
+                    connection.execute("INSERT INTO t VALUES (%s, 0, 'new')", (100_000 + number,))
+                    connection.execute("DELETE FROM t WHERE id = %s", (number * 3,))
+                stop.wait(0.02)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def assert_never_older(log: hw.EmbeddedLog, topic: str) -> None:
+    newest: dict[object, int] = {}
+    for record in log.read(topic):
+        if record.value is None:
+            newest.pop(record.key, None)
+            continue
+        version = record.value["version"]
+        assert isinstance(version, int)
+        assert version >= newest.get(record.key, 0), f"{record.key} went back to {version}"
+        newest[record.key] = version
+
+
+def fill(source: Source) -> None:
+    source.execute("CREATE TABLE t (id int8 PRIMARY KEY, version int4, note text)")
+    source.execute("CREATE TABLE e (n int8, note text)")
+    source.execute("INSERT INTO t SELECT g, 0, repeat('x', 100) FROM generate_series(1, 5000) g")
+    source.execute("INSERT INTO e SELECT g, repeat('x', 100) FROM generate_series(1, 1000) g")
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_the_first_snapshot_is_one_commit_while_changes_flow(
+    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str
+) -> None:
+    fill(source)
+    capture = make("t", "e")
+    with writing(server, database):
+        capture.prepare()
+    topic = capture.options.names.topic("public", "t")
+    assert len({record.position for record in log.read([topic, capture.options.names.topic("public", "e")])}) == 1
+    catch_up(capture, source)
+    assert_same(source, log, capture, ["t"])
+    assert_never_older(log, topic)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_an_interrupted_first_snapshot_goes_on(
+    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str
+) -> None:
+    fill(source)
+    capture = make("t", "e")
+    read: list[str] = []
+
+    def progress(table: str, _done: int, _total: int) -> None:
+        read.append(table)
+        if len(read) == 5:
+            raise KeyboardInterrupt
+
+    capture._progress = progress
+    with writing(server, database):
+        with pytest.raises(KeyboardInterrupt):
+            capture.prepare()
+        again = make("t", "e")
+        source.execute("INSERT INTO e VALUES (5000, 'later')")
+        catch_up(again, source)
+        assert again.applier is not None
+    catch_up(again, source)
+    assert_same(source, log, again, ["t"])
+    assert_never_older(log, again.options.names.topic("public", "t"))
+    values = [record.value["n"] for record in log.read(again.options.names.topic("public", "e")) if record.value]
+    assert sorted(values) == [*range(1, 1001), 5000]  # type: ignore[type-var]
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_snapshot_while_changes_flow(
+    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str
+) -> None:
+    fill(source)
+    capture = make("t")
+    catch_up(capture, source)
+    topic = capture.options.names.topic("public", "t")
+    log.delete(topic, [{"id": id_} for id_ in range(1000, 1100)])  # what a capture with a bug would have lost
+    log.append(topic, [{"id": 7_000_000, "version": 0, "note": "not in the database"}])
+    with writing(server, database):
+        capture.request("t", purge=True)
+        capture.request("t", where="id < 100")
+        catch_up(capture, source)
+    catch_up(capture, source)
+    assert_same(source, log, capture, ["t"])
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("loss", ["dropped", "moved"])
+def test_a_lost_slot_is_repaired(
+    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str, loss: str
+) -> None:
+    fill(source)
+    said: list[str] = []
+    capture = make("t")
+    catch_up(capture, source)
+    source.execute("UPDATE t SET version = 7 WHERE id < 50")
+    source.execute("DELETE FROM t WHERE id BETWEEN 100 AND 200")
+    source.execute("INSERT INTO t VALUES (9000, 0, 'unseen')")
+    if loss == "dropped":
+        drop_slot(source, capture.options)
+    else:
+        name = capture.options.names.slot
+        source.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())", (name,))
+    again = make("t")
+    again._say = said.append
+    with writing(server, database):
+        catch_up(again, source)
+    catch_up(again, source)
+    assert_same(source, log, again, ["t"])
+    assert any("does not go on" in each for each in said)
+    events = log.scan(again.options.names.history)["event"].to_pylist()
+    assert events.count("slot lost") == 1
+
+
+def test_a_new_table_without_a_key_has_every_row_once(
+    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str
+) -> None:
+    source.execute("CREATE TABLE a (id int8 PRIMARY KEY)")
+    capture = make("*")
+    catch_up(capture, source)
+    source.execute("CREATE TABLE e (n serial, note text)")
+    stop = threading.Event()
+
+    def write() -> None:
+        with server.connect(database) as connection:
+            while not stop.is_set():
+                connection.execute("INSERT INTO e (note) VALUES ('x')")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+
+    def found(capture: Capture) -> bool:
+        return capture.tables.named("e") is not None
+
+    try:
+        capture.run(found)
+        catch_up(capture, source)
+    finally:
+        stop.set()
+        thread.join()
+    catch_up(capture, source)
+    topic = capture.options.names.topic("public", "e")
+    values = [record.value["n"] for record in log.read(topic) if record.value]
+    assert values
+    assert sorted(values) == [row[0] for row in source.execute("SELECT n FROM e ORDER BY n")]  # type: ignore[type-var]
