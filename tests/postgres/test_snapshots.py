@@ -98,7 +98,7 @@ def test_an_interrupted_first_snapshot_goes_on(
         if len(read) == 5:
             raise KeyboardInterrupt
 
-    capture._progress = progress
+    capture._beginning._progress = progress
     with writing(server, database):
         with pytest.raises(KeyboardInterrupt):
             capture.prepare()

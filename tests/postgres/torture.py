@@ -44,7 +44,7 @@ class Torture:
         clients = Clients(self.server, self.database, 3, self.seed, pause=0.003)
         try:
             for _ in range(rounds):
-                self._round(rng.choice(KINDS), rng.uniform(0.05, 1.5), rng)
+                self._round(rng.choice(KINDS), rng.uniform(0.2, 3), rng)
         finally:
             clients.stop()
         return self.check()

@@ -6,6 +6,7 @@ something about a table, truncates one, carries a message or is large is taken a
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -31,6 +32,7 @@ from headwater.errors import CaptureOvertaken, InvalidRecords, SchemaError
 from headwater.log.commit import Commit, Conflict
 from headwater.log.port import Log
 
+Fill = Callable[[Commit], None]
 _ROWS = (INSERT, UPDATE, DELETE)
 _NOTABLE = (RELATION, TYPE, TRUNCATE, MESSAGE)
 _DELETED = pa.field("_deleted", pa.bool_())
@@ -106,7 +108,11 @@ class Applier:
     def heartbeat(self) -> None:
         """Moves the bookmark to where the stream is, so that the database need not keep what is behind."""
         if self.passed > self.lsn or self._tables.changed or self._tables.events:
-            self._commit(lambda _: None, self.passed)
+            self.commit(lambda _: None, self.passed)
+
+    def uncommitted(self, table: Table) -> Iterator[pa.Table]:
+        """Rows of a table that were applied and are not in the log yet, the newest first."""
+        return iter(())
 
     def _notable(self, item: Small) -> list[int]:
         """The transactions that have more than changes of rows of known tables."""
@@ -131,7 +137,7 @@ class Applier:
         messages = np.flatnonzero(mine)
         ends = np.array([each.end for each in item.transactions])[owner]
         decoded = [
-            (table, changes, with_unchanged(changes, table, (), self.memory, self._ask))
+            (table, changes, with_unchanged(changes, table, self.uncommitted(table), self.memory, self._ask))
             for table, changes in self._decoded(stretch, messages, ends)
         ]
         used = np.unique(
@@ -155,7 +161,7 @@ class Applier:
                     else:
                         commit.append_each(table.topic, rows, numbers, commits=len(used))
 
-        self._commit(fill, item.transactions[end - 1].end, item.transactions[end - 1])
+        self.commit(fill, item.transactions[end - 1].end, item.transactions[end - 1])
         self.changes += len(messages)
         self.transactions += len(used)
 
@@ -184,12 +190,12 @@ class Applier:
                 if table is None or self._goes_on(table):
                     commit.append(topic, rows)
 
-        self._commit(fill, transaction.end, transaction)
+        self.commit(fill, transaction.end, transaction)
 
     def _stage(self, stretch: Stretch, transaction: Transaction, staging: Staging) -> None:
         messages = np.flatnonzero(of_kinds(stretch.kinds, _ROWS))
         for table, changes in self._decoded(stretch, messages, np.full(len(stretch), transaction.end)):
-            earlier = staging.seen(table.topic) if changes.unchanged else ()
+            earlier = itertools.chain(staging.seen(table.topic), self.uncommitted(table)) if changes.unchanged else ()
             rows = with_unchanged(changes, table, earlier, self.memory, self._ask)
             numbers = np.zeros(len(changes.messages), np.int64)
             whole = _with_system(rows, changes, [transaction.headers], numbers, uniform=True)
@@ -222,7 +228,7 @@ class Applier:
             self._tables.truncated(table, transaction.end)
             if not table.key:
                 continue
-            keys = [self._log.table(table.topic), *staging.seen(table.topic)]
+            keys = [self._log.table(table.topic), *staging.seen(table.topic), *self.uncommitted(table)]
             columns = list(table.key)
             gone = pa.concat_tables([each.select(columns).cast(keys[0].select(columns).schema) for each in keys])
             rows = tombstones(gone.group_by(columns).aggregate([]), [transaction.headers])
@@ -246,7 +252,7 @@ class Applier:
     def _goes_on(self, table: Table) -> bool:
         return self._tables.by_oid[table.relation.oid].stopped is None
 
-    def _commit(self, fill: Callable[[Commit], None], lsn: int, last: Transaction | None = None) -> None:
+    def commit(self, fill: Fill, lsn: int, last: Transaction | None = None) -> None:
         """One commit of the log, with the new position; a table whose rows do not fit is stopped, and left out."""
         names = self._options.names
         while True:

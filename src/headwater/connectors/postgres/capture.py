@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -17,29 +16,28 @@ from headwater.cdc.lsn import format_lsn, parse_lsn
 from headwater.cdc.relations import Relation
 from headwater.cdc.transactions import LogicalMessage, Transaction
 from headwater.connectors.postgres.applying import Applier, captured_to
-from headwater.connectors.postgres.checks import Plan, check, published
+from headwater.connectors.postgres.beginning import Beginning
+from headwater.connectors.postgres.checks import check, published
 from headwater.connectors.postgres.copying import Copier, selected
-from headwater.connectors.postgres.incremental import STREAMING, Incremental, Job, new_job
+from headwater.connectors.postgres.incremental import Incremental, Job, new_job
 from headwater.connectors.postgres.inventory import Connection, chosen, tables_of
 from headwater.connectors.postgres.naming import qualified, quoted
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.replication import Replication
 from headwater.connectors.postgres.setup import Say, create_slot, drop_slot, publish
-from headwater.connectors.postgres.snapshot import Chunk, FirstSnapshot, Progress, blocks_of, chunk_query, completed
+from headwater.connectors.postgres.snapshot import Progress, blocks_of, chunk_query, completed
 from headwater.connectors.postgres.staging import Staging
-from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Event, Table, Tables
+from headwater.connectors.postgres.state import STREAMING, change_state
+from headwater.connectors.postgres.tables import Event, Table, Tables
 from headwater.connectors.postgres.unchanged import Key, Values
 from headwater.errors import CaptureOvertaken, CaptureRefused, Missing, SlotLost, SourceUnavailable
 from headwater.log.commit import Conflict
 from headwater.log.port import Log
 
-CREATING, FIRST = "creating", "first"
 # How long a capture that was cut off waits before it tries again: at first, and at most.
 RETRY_SECONDS = (0.2, 10.0)
 # How often a capture with nothing to do looks around.
 PATIENCE_SECONDS = 0.5
-# A commit of the log holds so many bytes of the first snapshot at most: others wait for the log meanwhile.
-SNAPSHOT_COMMIT_BYTES_MAX = 4 << 30
 
 
 def _quiet(_: str) -> None:
@@ -60,8 +58,10 @@ class Capture:
         self.log, self.options, self._say, self._progress = log, options.check(), say, progress
         self.tables = Tables(log, options)
         self._directory: Path = options.directory
-        self._snapshot = FirstSnapshot(self._directory / "snapshot", options)
         self._stop = threading.Event()
+        self._beginning = Beginning(
+            log, options, self.tables, say=say, progress=progress, stop=self._stop, ask=self._ask
+        )
         self.applier: Applier | None = None
         self._connection: Connection | None = None
         self._version = 0
@@ -91,8 +91,9 @@ class Capture:
         """Everything before the stream: checks, publications, slot, first snapshot. Does only what is not done."""
         self._clean()
         with self.options.address.connect() as connection:
+            self._connection = connection
             try:
-                self._prepare(connection)
+                self._beginning.prepare(connection)
             except psycopg.OperationalError as error:
                 raise self.options.address.unavailable(error) from error
 
@@ -109,7 +110,7 @@ class Capture:
                 f"table {name!r}", [Missing("a key by which rows that are read replace others", remedy)]
             )
         job = new_job(table.relation.oid, where=where, purge=purge)
-        self._change_state(lambda state: {**state, "jobs": [*state.get("jobs", []), job.to_json()]})
+        change_state(self.log, self.options, lambda state: {**state, "jobs": [*state.get("jobs", []), job.to_json()]})
         return job
 
     def _session(self, until: Callable[[Capture], bool]) -> bool:
@@ -188,113 +189,10 @@ class Capture:
         replication.confirm(applier.lsn)
         return True
 
-    # Before the stream
-
-    def _prepare(self, connection: Connection) -> None:
-        state: Any = self.log.bookmark(self.options.names.snapshot) or {}
-        phase = state.get("phase")
-        if phase == STREAMING:
-            return
-        self.tables.load()
-        if phase == FIRST:
-            self._finish_first()
-            return
-        plan = check(connection, self.options)
-        if plan.has_slot and phase != CREATING:
-            slot = self.options.names.slot
-            raise CaptureRefused(
-                str(self.options.address),
-                [Missing(
-                    f"the name of replication slot {slot!r} for this log, which knows nothing of it",
-                    f"Give the source another name, or: SELECT pg_drop_replication_slot('{slot}');",
-                )],
-            )  # fmt: skip
-        publish(connection, self.options, plan, self._say)
-        if plan.has_slot:
-            drop_slot(connection, self.options)
-        self._first(connection, plan)
-
-    def _first(self, connection: Connection, plan: Plan) -> None:
-        """Makes the slot and reads everything as it is where the slot begins."""
-        names = self.options.names
-        self._change_state(lambda _: {"phase": CREATING, "jobs": []})
-        self._say(f"Creating replication slot {names.slot}.")
-        slot = create_slot(self.options)
-        try:
-            for table in plan.tables:
-                self.tables.add(table.relation, table.key, slot.start)
-            active = list(self.tables.active())
-            chunks = self._snapshot.begin(slot.start, active, connection)
-            self.log.create(names.history, HISTORY_SCHEMA, exist_ok=True)
-            with self.log.commit() as commit:
-                commit.bookmark(names.position, {"lsn": format_lsn(slot.start)}, expect=None)
-                commit.bookmark(names.tables, self.tables.to_json())
-                commit.bookmark(names.snapshot, {"phase": FIRST, "jobs": []})
-                commit.append(names.history, [asdict(event) for event in self.tables.events])
-            if isinstance(commit.result, Conflict):
-                raise CaptureOvertaken(self.options.name, "nothing", str(commit.result.actual))
-            self._say(f"Reading {len(active)} tables as they are at {format_lsn(slot.start)}.")
-            by_oid = {table.relation.oid: table for table in active}
-            self._snapshot.read(by_oid, chunks, slot.snapshot, self._progress, self._stop)
-        finally:
-            slot.connection.finish()
-        self._finish_first()
-
-    def _finish_first(self) -> None:
-        """Commits what was read of the first snapshot; what was not becomes jobs."""
-        names = self.options.names
-        state: Any = self.log.bookmark(names.snapshot)
-        start, chunks = self._snapshot.chunks() if self._snapshot.exists else ("", [])
-        self.tables.load()
-        topics = {oid: table.topic for oid, table in self.tables.by_oid.items()}
-        position = self.log.bookmark(names.position)
-        if not isinstance(position, dict) or position["lsn"] != start:
-            # The files are gone, or of another log: everything is read while the stream runs.
-            chunks = []
-            jobs = [new_job(table.relation.oid) for table in self.tables.active()]
-        else:
-            done = set(state.get("committed", []))
-            chunks = [chunk for chunk in chunks if chunk.number not in done]
-            unread = [chunk for chunk in chunks if not self._snapshot.is_read(chunk)]
-            jobs = [
-                new_job(oid)
-                if not self.tables.by_oid[oid].key
-                else Job(new_job(oid).id, oid, blocks=tuple(each.blocks for each in unread if each.oid == oid))
-                for oid in dict.fromkeys(chunk.oid for chunk in unread)
-            ]
-        staged = self._snapshot.staged([chunk for chunk in chunks if chunk.oid not in self._again(chunks)])
-        more = True
-        while more:
-            size, more = 0, False
-            with self.log.commit() as commit:
-                numbers = list(state.get("committed", []))
-                for chunk, rows in staged:
-                    commit.append(topics[chunk.oid], rows)
-                    numbers.append(chunk.number)
-                    size += rows.nbytes
-                    if size > SNAPSHOT_COMMIT_BYTES_MAX:
-                        more = True
-                        break
-                after = {"phase": FIRST, "jobs": [], "committed": numbers} if more else {
-                    "phase": STREAMING, "jobs": [*state.get("jobs", []), *(job.to_json() for job in jobs)]
-                }  # fmt: skip
-                commit.bookmark(names.snapshot, after, expect=state)
-            if isinstance(commit.result, Conflict):
-                raise CaptureOvertaken(self.options.name, str(state), str(commit.result.actual))
-            state = after
-        self._snapshot.discard()
-        left = f"; {len(jobs)} tables are still being read" if jobs else ""
-        self._say(f"The first snapshot is in the log{left}.")
-
-    def _again(self, chunks: Sequence[Chunk]) -> set[int]:
-        """The tables of which nothing is taken that was read: they have no key, and were not read to the end."""
-        unread = {chunk.oid for chunk in chunks if not self._snapshot.is_read(chunk)}
-        return {oid for oid in unread if not self.tables.by_oid[oid].key}
-
     def _clean(self) -> None:
         """Removes what a capture that was killed has left in files."""
-        for folder in ("spool", "staged"):
-            for file in (self._directory / folder).glob("*"):
+        for folder in ("spool", "staged", "staged-alone", "changes-*"):
+            for file in self._directory.glob(f"{folder}/*"):
                 file.unlink(missing_ok=True)
 
     # Beside the stream
@@ -413,13 +311,3 @@ class Capture:
     def _message(self, message: LogicalMessage, staging: Staging, transaction: Transaction) -> bool:
         """A message of a program."""
         return False
-
-    def _change_state(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Changes the bookmark of the snapshot, whoever else does."""
-        name = self.options.names.snapshot
-        while True:
-            state: Any = self.log.bookmark(name)
-            with self.log.commit() as commit:
-                commit.bookmark(name, change(state or {}), expect=state)
-            if not isinstance(commit.result, Conflict):
-                return

@@ -30,7 +30,6 @@ from headwater.errors import HeadwaterError
 from headwater.log.commit import Commit
 from headwater.log.port import Log
 
-STREAMING = "streaming"
 POLL_SECONDS = 0.2
 
 

@@ -1,8 +1,7 @@
 """The first snapshot: all tables as they are where the stream begins, read in parallel, brought in by one commit.
 
 Chunks wait as files until all are read; then one commit holds every table, consistent with the slot's start. If it is
-interrupted, what was read stays: it is committed at the next start, and what is missing is read by watermarks while
-changes flow (see `incremental`).
+interrupted, what was read stays, and what is missing is read at a later place; see `beginning`.
 """
 
 from __future__ import annotations
@@ -11,18 +10,19 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from headwater.cdc.lsn import format_lsn
+from headwater.cdc.lsn import format_lsn, parse_lsn
 from headwater.connectors.postgres.copying import Blocks, Copier, selected, with_headers
 from headwater.connectors.postgres.inventory import Connection
 from headwater.connectors.postgres.naming import qualified
 from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.setup import NewSlot
 from headwater.connectors.postgres.tables import Table
 
 # A chunk of 32 MiB is read in a fraction of a second, so that little is read twice after an interruption.
@@ -96,26 +96,31 @@ class FirstSnapshot:
         chunks = [Chunk(n, oid, Blocks(*blocks)) for n, (oid, *blocks) in enumerate(plan["chunks"])]
         return plan["start"], chunks
 
-    def is_read(self, chunk: Chunk) -> bool:
-        return self._file(chunk).exists()
+    def read_at(self, chunk: Chunk) -> int | None:
+        """At which place of the WAL a chunk was read; None if it was not yet."""
+        return next((parse_lsn(file.stem.split("@")[1].replace("-", "/")) for file in self._files(chunk)), None)
+
+    def forget(self, chunk: Chunk) -> None:
+        """The chunk counts as not read."""
+        for file in self._files(chunk):
+            file.unlink()
 
     def read(
         self,
         tables: dict[int, Table],
         chunks: Sequence[Chunk],
-        snapshot: str,
+        slot: NewSlot,
         progress: Progress,
         stop: threading.Event,
-    ) -> None:
-        """Reads all chunks, several at a time. Returns early if it shall stop."""
-        start, _ = self.chunks()
+    ) -> bool:
+        """Reads chunks, several at a time, as the slot's snapshot shows them. False if it was stopped before."""
         total = sum(chunk.blocks.end - chunk.blocks.first for chunk in chunks)
         done, lock = 0, threading.Lock()
         waiting = iter(chunks)
 
         def work() -> None:
             nonlocal done
-            copier = Copier(self._options.address, snapshot)
+            copier = Copier(self._options.address, slot.snapshot)
             try:
                 while not stop.is_set():
                     with lock:
@@ -123,7 +128,7 @@ class FirstSnapshot:
                     if chunk is None:
                         return
                     table = tables[chunk.oid]
-                    self._stage(chunk, table, copier, {"lsn": start})
+                    self._stage(chunk, table, copier, slot.start)
                     with lock:
                         done += chunk.blocks.end - chunk.blocks.first
                         progress(table.name, done, total)
@@ -134,20 +139,21 @@ class FirstSnapshot:
         with ThreadPoolExecutor(workers, thread_name_prefix="headwater-snapshot") as pool:
             for future in [pool.submit(work) for _ in range(workers)]:
                 future.result()
+        return all(self.read_at(chunk) is not None for chunk in chunks)
 
-    def staged(self, chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, pa.Table]]:
-        """The rows of the chunks that were read, mapped from their files."""
-        for chunk in chunks:
-            if self.is_read(chunk):
-                with pa.memory_map(str(self._file(chunk))) as source:
-                    yield chunk, pa.ipc.open_file(source).read_all()
+    def staged(self, chunk: Chunk) -> pa.Table:
+        """The rows of a chunk that was read, mapped from its file."""
+        [file] = self._files(chunk)
+        with pa.memory_map(str(file)) as source:
+            return pa.ipc.open_file(source).read_all()
 
     def discard(self) -> None:
         """Removes everything."""
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _stage(self, chunk: Chunk, table: Table, copier: Copier, headers: dict[str, str]) -> None:
-        path = self._file(chunk)
+    def _stage(self, chunk: Chunk, table: Table, copier: Copier, lsn: int) -> None:
+        headers = {"lsn": format_lsn(lsn)}
+        path = self._directory / f"{chunk.number}@{format_lsn(lsn).replace('/', '-')}.arrow"
         unfinished = path.with_suffix(".part")
         schema = with_headers(table.relation.arrow.empty_table(), headers).schema
         with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
@@ -158,8 +164,8 @@ class FirstSnapshot:
         unfinished.rename(path)
         _sync(path.parent)
 
-    def _file(self, chunk: Chunk) -> Path:
-        return self._directory / f"{chunk.number}.arrow"
+    def _files(self, chunk: Chunk) -> list[Path]:
+        return list(self._directory.glob(f"{chunk.number}@*.arrow"))
 
 
 def completed(rows: pa.Table, headers: dict[str, str]) -> pa.Table:

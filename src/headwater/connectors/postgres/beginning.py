@@ -1,0 +1,317 @@
+"""How a source begins: publications, the slot, and the first snapshot, as one commit, however often it is interrupted.
+
+    slot made, and everything read at S          ------ commit: the tables at S
+    interrupted; the rest read at X, X later     S-chunks, changes (S, X], X-chunks ------ commit: the tables at X
+
+A chunk that was read at X shows its rows as they are at X, so in the commit it comes behind the changes up to X; and a
+row that has left an unread chunk after S has a change that says so. So the commit's last record of each key is the row
+as it is at X. Nothing is in the log before that, and everything at once after it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.cdc.gathering import Gatherer, Large, Small
+from headwater.cdc.lsn import format_lsn
+from headwater.cdc.transactions import LogicalMessage, Transaction
+from headwater.connectors.postgres.applying import Applier, Fill, captured_to
+from headwater.connectors.postgres.checks import Plan, check, published
+from headwater.connectors.postgres.incremental import new_job
+from headwater.connectors.postgres.inventory import Connection
+from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.replication import Replication
+from headwater.connectors.postgres.setup import NewSlot, Say, create_slot, drop_slot, publish
+from headwater.connectors.postgres.snapshot import Chunk, FirstSnapshot, Progress
+from headwater.connectors.postgres.staging import Staging
+from headwater.connectors.postgres.state import CREATING, FIRST, STREAMING, change_state, read_state
+from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables
+from headwater.connectors.postgres.unchanged import Ask
+from headwater.errors import CaptureOvertaken, CaptureRefused, Missing
+from headwater.log.commit import Commit, Conflict
+from headwater.log.port import Log
+
+PATIENCE_SECONDS = 0.5
+
+
+class Beginning:
+    """Brings a source to where its stream can be followed. Does only what is not done yet."""
+
+    def __init__(
+        self,
+        log: Log,
+        options: CaptureOptions,
+        tables: Tables,
+        *,
+        say: Say,
+        progress: Progress,
+        stop: threading.Event,
+        ask: Ask,
+    ) -> None:
+        self._log, self._options, self._tables = log, options, tables
+        self._say, self._progress, self._stop, self._ask = say, progress, stop, ask
+        self._snapshot = FirstSnapshot(options.directory / "snapshot", options)
+
+    def prepare(self, connection: Connection) -> None:
+        """Returns when the first snapshot is in the log, or when it shall stop."""
+        phase = read_state(self._log, self._options).get("phase")
+        if phase == STREAMING:
+            return
+        self._tables.load()
+        if phase == FIRST:
+            self._go_on(connection)
+            return
+        plan = check(connection, self._options)
+        if plan.has_slot and phase != CREATING:
+            raise CaptureRefused(str(self._options.address), [_foreign_slot(self._options.names.slot)])
+        publish(connection, self._options, plan, self._say)
+        if plan.has_slot:
+            drop_slot(connection, self._options)
+        self._begin(connection, plan)
+
+    def _begin(self, connection: Connection, plan: Plan) -> None:
+        """Makes the slot and reads everything as it is where the slot begins."""
+        names = self._options.names
+        change_state(self._log, self._options, lambda _: {"phase": CREATING, "jobs": []})
+        self._say(f"Creating replication slot {names.slot}.")
+        slot = create_slot(self._options)
+        try:
+            for table in plan.tables:
+                self._tables.add(table.relation, table.key, slot.start)
+            active = list(self._tables.active())
+            chunks = self._snapshot.begin(slot.start, active, connection)
+            self._log.create(names.history, HISTORY_SCHEMA, exist_ok=True)
+            with self._log.commit() as commit:
+                before = self._log.bookmark(names.position)
+                commit.bookmark(names.position, {"lsn": format_lsn(slot.start)}, expect=before)
+                commit.bookmark(names.tables, self._tables.to_json())
+                commit.bookmark(names.snapshot, {"phase": FIRST, "jobs": []})
+                commit.append(names.history, [asdict(event) for event in self._tables.events])
+            _check_alone(commit, self._options)
+            self._tables.events, self._tables.changed = [], False
+            self._tables.incomplete.clear()
+            if not self._read(chunks, slot):
+                return
+        finally:
+            slot.connection.finish()
+        self._finish(chunks, slot.start, {})
+
+    def _go_on(self, connection: Connection) -> None:
+        """Reads what is missing at a later place, and what has changed up to there."""
+        start, chunks = self._snapshot.chunks() if self._snapshot.exists else ("", [])
+        position: Any = self._log.bookmark(self._options.names.position)
+        if position["lsn"] != start:
+            # The files are gone: nothing is in the log yet, so that everything is read anew.
+            drop_slot(connection, self._options)
+            self._reset()
+            self.prepare(connection)
+            return
+        if all(self._snapshot.read_at(chunk) is not None for chunk in chunks):
+            self._catch_up(connection, chunks)
+            return
+        slot = create_slot(self._options, temporary=True)
+        try:
+            if not self._read(self._missing(chunks), slot):
+                return
+        finally:
+            slot.connection.finish()
+        self._catch_up(connection, chunks)
+
+    def _missing(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """The chunks that were not read; of a table without a key all, as two readings can not be put together."""
+        unread = {chunk.oid for chunk in chunks if self._snapshot.read_at(chunk) is None}
+        again = {oid for oid in unread if not self._tables.by_oid[oid].key}
+        for chunk in chunks:
+            if chunk.oid in again:
+                self._snapshot.forget(chunk)
+        return [chunk for chunk in chunks if self._snapshot.read_at(chunk) is None]
+
+    def _read(self, chunks: Sequence[Chunk], slot: NewSlot) -> bool:
+        self._say(f"Reading {len(chunks)} parts of tables as they are at {format_lsn(slot.start)}.")
+        by_oid = dict(self._tables.by_oid)
+        return self._snapshot.read(by_oid, chunks, slot, self._progress, self._stop)
+
+    def _catch_up(self, connection: Connection, chunks: Sequence[Chunk]) -> None:
+        """Follows the stream from the slot's start to the last place at which a chunk was read, and commits it all."""
+        places = {chunk.number: self._snapshot.read_at(chunk) or 0 for chunk in chunks}
+        end = max(places.values(), default=0)
+        for table in list(self._tables.by_oid.values()):
+            mine = [places[chunk.number] for chunk in chunks if chunk.oid == table.relation.oid]
+            if not table.key and mine:
+                self._tables.read_at(table, max(mine))
+        collector = Collector(
+            self._log,
+            self._options,
+            self._tables,
+            cast("Any", _Deaf()),
+            find_key=lambda _: None,
+            ask=self._ask,
+            directory=self._options.directory / "staged-alone",
+        )
+        collector.collect_from(self._snapshot, chunks)
+        try:
+            if self._follow(connection, collector, end):
+                self._finish(chunks, end, collector.stagings)
+        finally:
+            collector.close()
+
+    def _follow(self, connection: Connection, collector: Collector, end: int) -> bool:
+        """Collects every transaction that ends at this place or before; whether it came so far."""
+        if collector.lsn >= end:
+            return True
+        gatherer = Gatherer(self._options.directory / "spool")
+        version = connection.info.server_version // 10_000
+        publications = list(published(connection, self._options))
+        replication = Replication(self._options, collector.lsn, version, publications)
+        try:
+            while not self._stop.is_set():
+                received = replication.receive(PATIENCE_SECONDS)
+                for item in gatherer.feed(received.payloads):
+                    collector.collect(item, end)
+                if received.reached and gatherer.is_idle:
+                    collector.reached(received.reached)
+                if collector.passed >= end:
+                    return True
+                # Nothing is durable yet: the server has to keep what it has sent.
+                replication.confirm(replication.confirmed, ask=not received.payloads)
+        finally:
+            gatherer.close()
+            replication.close()
+        return False
+
+    def _finish(self, chunks: Sequence[Chunk], end: int, changes: dict[int, Staging]) -> None:
+        """The commit that holds every table as it is at one place."""
+        names = self._options.names
+        position = self._log.bookmark(names.position)
+        places = {chunk.number: self._snapshot.read_at(chunk) or 0 for chunk in chunks}
+        with self._log.commit() as commit:
+            for place in sorted({*places.values(), *changes}):
+                # Changes up to a place come before what was read there.
+                for topic, rows in changes[place].tables() if place in changes else ():
+                    commit.append(topic, rows)
+                for chunk in chunks:
+                    if places[chunk.number] == place:
+                        commit.append(self._tables.by_oid[chunk.oid].topic, self._snapshot.staged(chunk))
+            commit.bookmark(
+                names.position, {"lsn": format_lsn(max(end, captured_to(self._log, self._options)))}, expect=position
+            )
+            commit.bookmark(names.tables, self._tables.to_json())
+            commit.bookmark(names.snapshot, {"phase": STREAMING, "jobs": _jobs_for(self._tables)})
+            if self._tables.events:
+                commit.append(names.history, [asdict(event) for event in self._tables.events])
+        _check_alone(commit, self._options)
+        self._tables.events, self._tables.changed = [], False
+        self._tables.incomplete.clear()
+        self._snapshot.discard()
+        self._say(f"The first snapshot is in the log, as of {format_lsn(end)}.")
+
+    def _reset(self) -> None:
+        """Forgets a beginning of which nothing is left; its bookmarks have to be as if it had not been."""
+        names = self._options.names
+        with self._log.commit() as commit:
+            commit.bookmark(names.snapshot, {"phase": CREATING, "jobs": []})
+        self._tables.by_oid = {}
+
+
+class Collector(Applier):
+    """Applies transactions to files instead of the log, by the place at which chunks were read next after them."""
+
+    stagings: dict[int, Staging]
+
+    def collect_from(self, snapshot: FirstSnapshot, chunks: Sequence[Chunk]) -> None:
+        """Names what the transactions build upon."""
+        self._files, self._chunks = snapshot, chunks
+        self.stagings = {}
+        self._places = np.unique([snapshot.read_at(chunk) or 0 for chunk in chunks])
+
+    def collect(self, item: Small | Large, end: int) -> None:
+        """As `apply`, for transactions that end at this place or before."""
+        if isinstance(item, Large):
+            if item.transaction.end <= end:
+                self.apply(item)
+            else:
+                item.spool.close()
+                self.passed = max(self.passed, item.transaction.end)
+            return
+        count = sum(each.end <= end for each in item.transactions)
+        inside = item.owner < count
+        # Each place has changes of its own, so transactions before and after one are taken apart.
+        for bounds in itertools.pairwise(sorted({0, count, *self._cuts(item.transactions[:count])})):
+            mine = inside & (item.owner >= bounds[0]) & (item.owner < bounds[1])
+            part = Small(
+                item.stretch.take(mine), item.owner[mine] - bounds[0], item.transactions[bounds[0] : bounds[1]]
+            )
+            self.apply(part)
+        self.passed = max(self.passed, item.transactions[-1].end)
+
+    def commit(self, fill: Fill, lsn: int, last: Transaction | None = None) -> None:
+        place = int(self._places[np.searchsorted(self._places, lsn)])
+        staging = self.stagings.get(place)
+        if staging is None:
+            staging = self.stagings[place] = Staging(self._options.directory / f"changes-{place:x}")
+        fill(cast("Commit", _Collecting(staging)))
+        self.lsn = lsn
+
+    def uncommitted(self, table: Table) -> Iterator[pa.Table]:
+        for place in sorted({*self.stagings, *self._places.tolist()}, reverse=True):
+            for chunk in self._chunks:
+                if chunk.oid == table.relation.oid and self._files.read_at(chunk) == place and place <= self.lsn:
+                    yield self._files.staged(chunk)
+            if place in self.stagings:
+                yield from self.stagings[place].seen(table.topic)
+
+    def close(self) -> None:
+        for staging in self.stagings.values():
+            staging.close()
+
+    def _cuts(self, transactions: Sequence[Transaction]) -> list[int]:
+        ends = np.array([each.end for each in transactions])
+        return np.searchsorted(ends, self._places, side="right").tolist() if len(ends) else []
+
+
+class _Collecting:
+    """Takes the rows of a commit, and nothing else."""
+
+    def __init__(self, staging: Staging) -> None:
+        self._staging = staging
+
+    def append(self, topic: str, rows: pa.Table) -> None:
+        self._staging.add(topic, rows)
+
+    def append_each(self, topic: str, rows: pa.Table, _numbers: object, *, commits: int) -> None:
+        self._staging.add(topic, rows)
+
+
+class _Deaf:
+    """Nobody wants to know what passes."""
+
+    def rows(self, _table: Table, _rows: pa.Table) -> None:
+        pass
+
+    def message(self, _message: LogicalMessage, _staging: Staging, _transaction: Transaction) -> bool:
+        return False
+
+
+def _foreign_slot(slot: str) -> Missing:
+    return Missing(
+        f"the name of replication slot {slot!r} for this log, which knows nothing of it",
+        f"Give the source another name, or: SELECT pg_drop_replication_slot('{slot}');",
+    )
+
+
+def _check_alone(commit: Commit, options: CaptureOptions) -> None:
+    result = commit.result
+    if isinstance(result, Conflict):
+        raise CaptureOvertaken(options.name, str(result.expected), str(result.actual))
+
+
+def _jobs_for(tables: Tables) -> list[dict[str, Any]]:
+    """Tables whose columns changed before the snapshot was whole are read once more."""
+    return [new_job(oid).to_json() for oid in sorted(tables.incomplete) if tables.by_oid[oid].stopped is None]

@@ -1,0 +1,36 @@
+"""The state of a source's snapshots: a bookmark that any process may change, none behind another's back.
+
+creating    the slot is being made; if it is there, it is ours
+first       the slot is there; the first snapshot is being read, and nothing of it is in the log
+streaming   the first snapshot is in the log; `jobs` are incremental snapshots that are still to be taken
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from headwater.connectors.postgres.options import CaptureOptions
+from headwater.log.commit import Conflict
+from headwater.log.port import Log
+
+CREATING, FIRST, STREAMING = "creating", "first", "streaming"
+
+State = dict[str, Any]
+
+
+def read_state(log: Log, options: CaptureOptions) -> State:
+    """The state as it is; empty before the beginning."""
+    state: Any = log.bookmark(options.names.snapshot)
+    return state or {}
+
+
+def change_state(log: Log, options: CaptureOptions, change: Callable[[State], State]) -> None:
+    """Changes the state, however often others do so meanwhile."""
+    name = options.names.snapshot
+    while True:
+        state: Any = log.bookmark(name)
+        with log.commit() as commit:
+            commit.bookmark(name, change(state or {}), expect=state)
+        if not isinstance(commit.result, Conflict):
+            return
