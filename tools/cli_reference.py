@@ -43,6 +43,7 @@ def reference() -> str:
     own = [command for command in root.commands.values() if not hasattr(command, "commands")]
     for group, command in [
         *(("log ", each) for each in root.commands["log"].commands.values()),
+        *(("capture ", each) for each in root.commands["capture"].commands.values()),
         *(("", e) for e in own),
     ]:
         if command.rich_help_panel != panel:
@@ -64,7 +65,7 @@ def _section(group: str, command: Any) -> Iterator[str]:
     for each in [*arguments, *options]:
         yield f"| {_name(each)} | {_cell(each.help)}{_default(each)} |"
     # An application needs a Spark, which takes long to start.
-    note = "" if group else f"<!-- not run: {APPLICATION} -->\n"
+    note = "" if group == "log " else f"<!-- not run: {APPLICATION} -->\n"
     yield f"\n{note}```sh\n" + "\n".join(examples_of(command)) + "\n```\n"
 
 

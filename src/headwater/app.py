@@ -27,6 +27,7 @@ from headwater.log.topic import Topic
 from headwater.model.position import Position
 
 if TYPE_CHECKING:
+    from headwater.connectors.postgres.source import PostgresSource
     from headwater.engine.querying import Answer
     from headwater.spark.program import Program
     from headwater.spark.runtime import Runtime
@@ -46,6 +47,7 @@ class App:
         self._views: dict[str, str] = {}
         self._policies: dict[str, str] = {}
         self._functions: list[Function] = []
+        self._sources: dict[str, PostgresSource] = {}
         self._pipeline_options = pipeline
         self._runtime: Runtime | None = None
         self._pipeline: Pipeline | None = None
@@ -82,6 +84,38 @@ class App:
         return self.log.create(
             name, schema, key=key, partitions=partitions, event_time=event_time, exist_ok=True, **settings
         )
+
+    def postgres(
+        self,
+        url: str,
+        *,
+        tables: Sequence[str] = (),
+        schemas: Sequence[str] = (),
+        name: str | None = None,
+        password_file: str | Path | None = None,
+        **options: Any,
+    ) -> PostgresSource:
+        """Tables of a PostgreSQL database as topics: `orders` is the topic `shop.orders`, if the source is `shop`.
+
+        `tables` may have patterns (`*`, `billing.*`); `schemas` are taken whole. The source is called as the
+        application is, unless it has a `name`. For `options` see `CaptureOptions`. Nothing is done to the database
+        before the application is run or captured.
+        """
+        # Drivers are only needed by who has such a source.
+        from headwater.connectors.postgres.source import open_source
+
+        chosen = name or self.name
+        if chosen in self._sources:
+            raise UsageError(f"There are two sources called {chosen!r}.", hint="Give one of them a name.")
+        self._sources[chosen] = open_source(
+            self.log, chosen, url, tables=tables, schemas=schemas, password_file=password_file, **options
+        )
+        return self._sources[chosen]
+
+    @property
+    def sources(self) -> Mapping[str, PostgresSource]:
+        """The databases that are captured."""
+        return dict(self._sources)
 
     def view(self, name: str, sql: str, *, on_error: OnError = "fail") -> None:
         """A view: a query over topics and other views, whose result is kept up to date.

@@ -14,8 +14,10 @@ from headwater.app import App
 from headwater.cli.app_loading import Application, load
 from headwater.cli.app_progress import display, steps
 from headwater.cli.arguments import examples
+from headwater.cli.captures import capturing
 from headwater.cli.failures import INTERRUPTED
 from headwater.cli.output import say
+from headwater.connectors.running import Running
 from headwater.engine.pipeline import Progress
 from headwater.errors import HeadwaterError, InternalError
 
@@ -39,12 +41,13 @@ def run(
     Files `*.sql` beside the application are views, too: revenue.sql is the view revenue. Ctrl-C and SIGTERM let the
     batch that is running end. Another run of the same application takes over from this one.
     """
-    with load(application) as app, Ending() as ending:
+    with load(application) as app, Ending() as ending, capturing(app) as running:
         try:
+            running.wait_until_ready(lambda: ending.asked)
             with steps() as step:
                 app.plan(step)
                 step("Opening the views")
-                batches = _batches(app, ending, once=once)
+                batches = _batches(app, ending, running, once=once)
             done = _watch(app, batches, ending, as_json=as_json)
         except KeyboardInterrupt:
             if not ending.asked:
@@ -57,10 +60,18 @@ def run(
         say(f"The views are at position {reached.position}; there was nothing to do.")
 
 
-def _batches(app: App, ending: Ending, *, once: bool) -> Iterator[Progress]:
+def _batches(app: App, ending: Ending, running: Running, *, once: bool) -> Iterator[Progress]:
     # Spark has put its own answer to Ctrl-C in place when it started, which ends the batch.
     ending.install()
-    return app.batches() if once else app.pipeline.follow(lambda: ending.asked)
+    if once:
+        return app.batches()
+    return _checked(app.pipeline.follow(lambda: ending.asked or running.failure is not None), running)
+
+
+def _checked(batches: Iterator[Progress], running: Running) -> Iterator[Progress]:
+    """The batches; then raises what ended a capture, if that is why there are no more."""
+    yield from batches
+    running.check()
 
 
 def _watch(app: App, batches: Iterator[Progress], ending: Ending, *, as_json: bool) -> Progress | None:

@@ -17,6 +17,7 @@ from headwater.cli import (
     app_explain,
     app_query,
     app_run,
+    capture,
     log_append,
     log_care,
     log_groups,
@@ -46,6 +47,15 @@ def _without_types(parameters: Any) -> Any:
         if getattr(each, "is_flag", False):
             each.metavar = ""
     return parameters
+
+
+class CaptureFamily(Family):
+    """`headwater capture app.py` is `headwater capture run app.py`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["run", *args]
+        return list(super().parse_args(ctx, args))
 
 
 class Commands(Family):
@@ -119,7 +129,14 @@ for command in (app_run, app_query, app_explain, app_care):
     command.register(app)
 for family in (log_topics, log_append, log_read, log_groups, log_care):
     family.register(log)
+capture_family = typer.Typer(
+    cls=CaptureFamily,
+    no_args_is_help=True,
+    help="Bring the tables of databases into the log. `headwater capture app.py` runs it.",
+)
+capture.register(capture_family)
 app.add_typer(log, name="log")
+app.add_typer(capture_family, name="capture")
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer hands it over by position

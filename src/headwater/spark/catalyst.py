@@ -62,7 +62,12 @@ class Catalyst:
 
     def analyze(self, sql: str) -> Node:
         """The plan of a query, with all names and types resolved."""
-        return analyzed(self.session.sql(sql))
+        return analyzed(self.session.sql(with_dotted_names(self, sql)))
+
+    def has_relation(self, name: str) -> bool:
+        """Whether a topic or a view of this name is registered."""
+        catalog = self.session._jsparkSession.sessionState().catalog()  # noqa: SLF001
+        return bool(catalog.getTempView(name).isDefined())
 
     def optimize(self, plan: Node) -> Node:
         return self.session._jsparkSession.sessionState().executePlan(plan, self._mode()).optimizedPlan()  # noqa: SLF001
@@ -173,6 +178,42 @@ class Catalyst:
 
     def _mode(self) -> Any:
         return self.module("org.apache.spark.sql.execution.CommandExecutionMode").ALL()
+
+
+def with_dotted_names(catalyst: Catalyst, sql: str) -> str:
+    """The query with topics such as `shop.orders` as one name each, which Spark would take for a table in a schema.
+
+    Without an alias the relation is called by the last part, so that `orders.id` names its column.
+    """
+    if "." not in sql:
+        return sql
+    # A subquery is found by more than one way.
+    found = set(_dotted(catalyst, catalyst.parse(sql), aliased=False))
+    for first, last, name, aliased in sorted(found, reverse=True):
+        alias = "" if aliased else f" AS `{name.rpartition('.')[2]}`"
+        sql = f"{sql[:first]}`{name}`{alias}{sql[last + 1 :]}"
+    return sql
+
+
+def _dotted(catalyst: Catalyst, node: Node, *, aliased: bool) -> Iterator[tuple[int, int, str, bool]]:
+    """Where relations with several parts stand in the query, what they are called, and whether they have an alias."""
+    if kind(node) == "UnresolvedRelation":
+        parts = [str(part) for part in items(node.multipartIdentifier())]
+        name, origin = ".".join(parts), node.origin()
+        if len(parts) > 1 and origin.startIndex().isDefined() and catalyst.has_relation(name):
+            yield int(origin.startIndex().get()), int(origin.stopIndex().get()), name, aliased
+    for child in (*items(node.children()), *items(node.innerChildren())):
+        if catalyst.is_plan(child):
+            yield from _dotted(catalyst, child, aliased=kind(node) == "SubqueryAlias")
+    for expression in items(node.expressions()):
+        yield from _dotted_inside(catalyst, expression)
+
+
+def _dotted_inside(catalyst: Catalyst, expression: Expression) -> Iterator[tuple[int, int, str, bool]]:
+    if catalyst.is_subquery(expression):
+        yield from _dotted(catalyst, expression.plan(), aliased=False)
+    for child in items(expression.children()):
+        yield from _dotted_inside(catalyst, child)
 
 
 def analyzed(frame: DataFrame) -> Node:

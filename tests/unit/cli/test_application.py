@@ -23,7 +23,12 @@ def commands() -> list[str]:
 
 def application_commands() -> list[str]:
     group: Any = get_command(app)
-    return sorted(set(group.commands) - {"log"})
+    return sorted(set(group.commands) - {"log", "capture"})
+
+
+def capture_commands() -> list[str]:
+    group: Any = get_command(app)
+    return sorted(group.commands["capture"].commands)
 
 
 def test_the_version_is_printed(headwater: Run) -> None:
@@ -38,6 +43,14 @@ def test_every_command_that_was_promised_is_there() -> None:
     care = {"seal", "compact", "retain", "check", "repair"}
     assert set(commands()) == topics | records | groups | care
     assert set(application_commands()) == {"run", "query", "explain", "verify", "state"}
+    assert set(capture_commands()) == {"run", "check", "status", "snapshot", "pause", "resume", "audit", "drop"}
+
+
+@pytest.mark.parametrize("command", capture_commands())
+def test_every_command_of_capture_has_help_with_an_example(headwater: Run, command: str) -> None:
+    ran = headwater("capture", command, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert f"headwater capture {command} app.py" in ran.out
 
 
 @pytest.mark.parametrize("command", commands())

@@ -10,6 +10,7 @@ import itertools
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -79,6 +80,7 @@ class Applier:
         self.changes = 0
         self.transactions = 0
         self.committed_at: float | None = None
+        self._position = log.bookmark(options.names.position)
         self.lsn = captured_to(log, options)
         # Where the stream is; what lies between this and `lsn` has nothing to do with the tables that are captured.
         self.passed = self.lsn
@@ -255,11 +257,12 @@ class Applier:
     def commit(self, fill: Fill, lsn: int, last: Transaction | None = None) -> None:
         """One commit of the log, with the new position; a table whose rows do not fit is stopped, and left out."""
         names = self._options.names
+        position = position_of(lsn, last.committed_at if last is not None else None)
         while True:
             try:
                 with self._log.commit() as commit:
                     fill(commit)
-                    commit.bookmark(names.position, _position(lsn), expect=_position(self.lsn))
+                    commit.bookmark(names.position, position, expect=self._position)
                     self._add_events(commit)
                     self._observer.moves(commit)
             except (InvalidRecords, SchemaError) as error:
@@ -272,7 +275,7 @@ class Applier:
                 raise CaptureOvertaken(self._options.name, str(result.expected), str(result.actual))
             self._observer.conflicted()
         self._observer.committed()
-        self.lsn = lsn
+        self.lsn, self._position = lsn, position
         self._tables.changed, self._tables.events = False, []
         if last is not None and last.committed_at is not None:
             self.committed_at = last.committed_at.timestamp()
@@ -297,8 +300,9 @@ def captured_to(log: Log, options: CaptureOptions) -> int:
     return parse_lsn(value["lsn"]) if isinstance(value, dict) else 0
 
 
-def _position(lsn: int) -> dict[str, str] | None:
-    return {"lsn": format_lsn(lsn)} if lsn else None
+def position_of(lsn: int, committed_at: datetime | None = None) -> dict[str, str]:
+    """The bookmark's value: the log has everything up to a place, which was committed then or, if unknown, is now."""
+    return {"lsn": format_lsn(lsn), "at": (committed_at or datetime.now(UTC)).isoformat()}
 
 
 def _with_system(

@@ -22,7 +22,7 @@ import pyarrow as pa
 from headwater.cdc.gathering import Gatherer, Large, Small
 from headwater.cdc.lsn import format_lsn
 from headwater.cdc.transactions import LogicalMessage, Transaction
-from headwater.connectors.postgres.applying import Applier, Fill, captured_to
+from headwater.connectors.postgres.applying import Applier, Fill, captured_to, position_of
 from headwater.connectors.postgres.checks import Plan, check, published
 from headwater.connectors.postgres.incremental import new_job
 from headwater.connectors.postgres.inventory import Connection
@@ -90,7 +90,7 @@ class Beginning:
             self._log.create(names.history, HISTORY_SCHEMA, exist_ok=True)
             with self._log.commit() as commit:
                 before = self._log.bookmark(names.position)
-                commit.bookmark(names.position, {"lsn": format_lsn(slot.start)}, expect=before)
+                commit.bookmark(names.position, position_of(slot.start), expect=before)
                 commit.bookmark(names.tables, self._tables.to_json())
                 commit.bookmark(names.snapshot, {"phase": FIRST, "jobs": []})
                 commit.append(names.history, [asdict(event) for event in self._tables.events])
@@ -199,11 +199,10 @@ class Beginning:
                 for chunk in chunks:
                     if places[chunk.number] == place:
                         commit.append(self._tables.by_oid[chunk.oid].topic, self._snapshot.staged(chunk))
-            commit.bookmark(
-                names.position, {"lsn": format_lsn(max(end, captured_to(self._log, self._options)))}, expect=position
-            )
+            reached = max(end, captured_to(self._log, self._options))
+            commit.bookmark(names.position, position_of(reached), expect=position)
             commit.bookmark(names.tables, self._tables.to_json())
-            commit.bookmark(names.snapshot, {"phase": STREAMING, "jobs": _jobs_for(self._tables)})
+            commit.bookmark(names.snapshot, {"phase": STREAMING, "jobs": self._jobs()})
             if self._tables.events:
                 commit.append(names.history, [asdict(event) for event in self._tables.events])
         _check_alone(commit, self._options)
@@ -211,6 +210,17 @@ class Beginning:
         self._tables.incomplete.clear()
         self._snapshot.discard()
         self._say(f"The first snapshot is in the log, as of {format_lsn(end)}.")
+
+    def _jobs(self) -> list[dict[str, Any]]:
+        """Tables whose columns changed before the snapshot was whole, and topics that had rows before it."""
+        changed = [new_job(oid) for oid in sorted(self._tables.incomplete)]
+        older = [
+            new_job(table.relation.oid, purge=True)
+            for table in self._tables.active()
+            if table.key and any(end for _, end in self._log.offsets(table.topic).values())
+        ]
+        active = {table.relation.oid for table in self._tables.active()}
+        return [job.to_json() for job in [*changed, *older] if job.oid in active]
 
     def _reset(self) -> None:
         """Forgets a beginning of which nothing is left; its bookmarks have to be as if it had not been."""
@@ -310,8 +320,3 @@ def _check_alone(commit: Commit, options: CaptureOptions) -> None:
     result = commit.result
     if isinstance(result, Conflict):
         raise CaptureOvertaken(options.name, str(result.expected), str(result.actual))
-
-
-def _jobs_for(tables: Tables) -> list[dict[str, Any]]:
-    """Tables whose columns changed before the snapshot was whole are read once more."""
-    return [new_job(oid).to_json() for oid in sorted(tables.incomplete) if tables.by_oid[oid].stopped is None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import psycopg
@@ -15,7 +15,7 @@ from headwater.cdc.gathering import Gatherer
 from headwater.cdc.lsn import format_lsn, parse_lsn
 from headwater.cdc.relations import Relation
 from headwater.cdc.transactions import LogicalMessage, Transaction
-from headwater.connectors.postgres.applying import Applier, captured_to
+from headwater.connectors.postgres.applying import Applier, captured_to, position_of
 from headwater.connectors.postgres.beginning import Beginning
 from headwater.connectors.postgres.checks import check, published
 from headwater.connectors.postgres.copying import Copier, selected
@@ -27,7 +27,7 @@ from headwater.connectors.postgres.replication import Replication
 from headwater.connectors.postgres.setup import Say, create_slot, drop_slot, publish
 from headwater.connectors.postgres.snapshot import Progress, blocks_of, chunk_query, completed
 from headwater.connectors.postgres.staging import Staging
-from headwater.connectors.postgres.state import STREAMING, change_state
+from headwater.connectors.postgres.state import STREAMING, change_state, is_paused, read_state
 from headwater.connectors.postgres.tables import Event, Table, Tables
 from headwater.connectors.postgres.unchanged import Key, Values
 from headwater.errors import CaptureOvertaken, CaptureRefused, Missing, SlotLost, SourceUnavailable
@@ -38,6 +38,9 @@ from headwater.log.port import Log
 RETRY_SECONDS = (0.2, 10.0)
 # How often a capture with nothing to do looks around.
 PATIENCE_SECONDS = 0.5
+
+
+_DROP_TOPIC = "Drop its topic (`headwater log drop`), so that it is made and filled anew."
 
 
 def _quiet(_: str) -> None:
@@ -74,6 +77,9 @@ class Capture:
         """Captures until `stop` is called or `until` says so, after each batch. Raises what only a person can mend."""
         waits = RETRY_SECONDS[0]
         while not self._stop.is_set():
+            if is_paused(self.log, self.options):
+                self._stop.wait(PATIENCE_SECONDS)
+                continue
             began = time.monotonic()
             try:
                 if self._session(until):
@@ -86,6 +92,10 @@ class Capture:
                 waits = min(waits * 2, RETRY_SECONDS[1])
             except SlotLost as error:
                 self._repair(error)
+
+    def is_ready(self) -> bool:
+        """Whether the first snapshot is in the log."""
+        return read_state(self.log, self.options).get("phase") == STREAMING
 
     def prepare(self) -> None:
         """Everything before the stream: checks, publications, slot, first snapshot. Does only what is not done."""
@@ -100,18 +110,36 @@ class Capture:
     def request(self, name: str, *, where: str | None = None, purge: bool = False) -> Job:
         """Asks for an incremental snapshot of a table; whichever process captures will take it."""
         self.tables.load()
+        table = self._known(name)
+        if not table.key:
+            raise CaptureRefused(f"table {name!r}", [Missing("a key by which its rows replace others", _DROP_TOPIC)])
+        job = new_job(table.relation.oid, where=where, purge=purge)
+        change_state(self.log, self.options, lambda state: {**state, "jobs": [*state.get("jobs", []), job.to_json()]})
+        return job
+
+    def take_up(self, name: str) -> None:
+        """Captures a table again that was stopped; it is read anew, by whichever process captures."""
+        self.tables.load()
+        table = self._known(name)
+        if not table.key:
+            raise CaptureRefused(f"table {name!r}", [Missing("a key by which it could be read anew", _DROP_TOPIC)])
+        with self.options.address.connect() as connection:
+            found = next((each for each in tables_of(connection) if each.relation.oid == table.relation.oid), None)
+        if found is None:
+            raise CaptureRefused(f"table {name!r}", [Missing("the table", "It was dropped, or belongs to others.")])
+        resumed = self.tables.resume(replace(table, relation=found.relation, key=found.key))
+        if resumed.stopped is not None:
+            raise CaptureRefused(f"table {name!r}", [Missing(resumed.stopped, _DROP_TOPIC)])
+        with self.log.commit() as commit:
+            commit.bookmark(self.options.names.tables, self.tables.to_json())
+        self.request(name, purge=True)
+
+    def _known(self, name: str) -> Table:
         table = self.tables.named(name)
         if table is None:
             known = ", ".join(each.name for each in self.tables.by_oid.values()) or "none yet"
             raise CaptureRefused(f"table {name!r}", [Missing("it is not captured", f"Captured are: {known}.")])
-        if not table.key:
-            remedy = "Drop its topic and resume it, to have it read from the beginning."
-            raise CaptureRefused(
-                f"table {name!r}", [Missing("a key by which rows that are read replace others", remedy)]
-            )
-        job = new_job(table.relation.oid, where=where, purge=purge)
-        change_state(self.log, self.options, lambda state: {**state, "jobs": [*state.get("jobs", []), job.to_json()]})
-        return job
+        return table
 
     def _session(self, until: Callable[[Capture], bool]) -> bool:
         """From connecting to being cut off; whether it ended because it should."""
@@ -174,6 +202,9 @@ class Capture:
             now = time.monotonic()
             if now - looked >= min(PATIENCE_SECONDS, period):
                 looked = now
+                if is_paused(self.log, self.options) or self._tables_moved():
+                    replication.confirm(applier.lsn)
+                    return False
                 incremental.refresh()
                 if incremental.failure is not None:
                     raise SourceUnavailable(str(self.options.address), str(incremental.failure))
@@ -228,8 +259,9 @@ class Capture:
         jobs = [new_job(table.relation.oid, purge=True).to_json() for table in self.tables.active() if table.key]
         for table in [each for each in self.tables.active() if not each.key]:
             self.tables.stop(table, f"{lost.message} Without a key, what is missing can not be told.", slot.start)
+        before = self.log.bookmark(names.position)
         with self.log.commit() as commit:
-            commit.bookmark(names.position, {"lsn": format_lsn(slot.start)}, expect={"lsn": lost.captured})
+            commit.bookmark(names.position, position_of(slot.start), expect=before)
             commit.bookmark(names.snapshot, {"phase": STREAMING, "jobs": jobs})
             commit.bookmark(names.tables, self.tables.to_json())
             commit.append(names.history, [asdict(each) for each in [event, *self.tables.events]])
@@ -262,6 +294,11 @@ class Capture:
                 commit.bookmark(self.options.names.tables, self.tables.to_json())
                 incremental.without(job, commit)
             incremental.refresh()
+
+    def _tables_moved(self) -> bool:
+        """Whether another process has changed what is known of the tables."""
+        waiting = self.tables.changed or self.tables.events
+        return not waiting and self.log.bookmark(self.options.names.tables) != self.tables.to_json()
 
     def _find_new_tables(self) -> None:
         """Publishes and adds tables that match by now; the next commit makes jobs of them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,10 +18,12 @@ import psycopg
 import pyarrow as pa
 
 from headwater.cdc.transactions import LogicalMessage, Transaction
+from headwater.cdc.values import convert
 from headwater.cdc.windows import Window, key_hashes
 from headwater.connectors.postgres.applying import tombstones
-from headwater.connectors.postgres.copying import Blocks, Copier
+from headwater.connectors.postgres.copying import Blocks, Copier, selected
 from headwater.connectors.postgres.inventory import Connection
+from headwater.connectors.postgres.naming import literal, qualified, quoted
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.snapshot import blocks_of, chunk_query, completed
 from headwater.connectors.postgres.staging import Staging
@@ -31,13 +33,16 @@ from headwater.log.commit import Commit
 from headwater.log.port import Log
 
 POLL_SECONDS = 0.2
+# How many keys one job names at most.
+KEYS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """A table to read. `blocks` is what is left of it; None: all, not yet planned. `where` takes only some rows.
 
-    With `purge`, rows of the log that are not in the table any more are deleted at the end.
+    With `purge`, rows of the log that are not in the table any more are deleted at the end. `keys`, as texts, are read
+    by themselves, and deleted where the table does not have them.
     """
 
     id: str
@@ -45,20 +50,34 @@ class Job:
     where: str | None = None
     purge: bool = False
     blocks: tuple[Blocks, ...] | None = None
+    keys: tuple[tuple[str, ...], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         blocks = None if self.blocks is None else [[each.table, each.first, each.end] for each in self.blocks]
-        return {"id": self.id, "oid": self.oid, "where": self.where, "purge": self.purge, "blocks": blocks}
+        return {
+            "id": self.id,
+            "oid": self.oid,
+            "where": self.where,
+            "purge": self.purge,
+            "blocks": blocks,
+            "keys": self.keys,
+        }
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Job:
         blocks = None if value["blocks"] is None else tuple(Blocks(*each) for each in value["blocks"])
-        return cls(value["id"], value["oid"], value["where"], value["purge"], blocks)
+        keys = tuple(tuple(key) for key in value.get("keys", ()))
+        return cls(value["id"], value["oid"], value["where"], value["purge"], blocks, keys)
 
 
 def new_job(oid: int, *, where: str | None = None, purge: bool = False) -> Job:
     """A job for a whole table, or for the rows that a condition names."""
     return Job(uuid.uuid4().hex[:12], oid, where, purge)
+
+
+def keys_job(oid: int, keys: Sequence[Sequence[str]]) -> Job:
+    """A job for some keys of a table."""
+    return Job(uuid.uuid4().hex[:12], oid, keys=tuple(tuple(key) for key in keys))
 
 
 @dataclass(slots=True)
@@ -199,6 +218,9 @@ class Incremental:
             self._seen[job.id].append(key_hashes(chunk.rows, table.key))
         staging.add(table.topic, rows)
         self.rows_read += rows.num_rows
+        if job.keys:
+            absent = Window(table.key, [key_hashes(chunk.rows, table.key)]).unaffected(_typed_keys(job, table))
+            staging.add(table.topic, tombstones(chunk.window.unaffected(absent), [headers]))
         left = tuple(each for each in job.blocks or () if each != chunk.blocks)
         if not left and job.purge:
             staging.add(table.topic, tombstones(self._gone(table, job), [headers]))
@@ -243,17 +265,24 @@ class Incremental:
             # What was read before the last stop is not known any more: all of it is read again.
             self._seen[job.id] = []
             job = replace(job, blocks=None)
+        if job.keys:
+            self._read_chunk(_Chunk(uuid.uuid4().hex, job, table, None), _keys_query(job, table), connection, copier)
+            return
         if job.blocks is None:
             self._wait_for_others(connection)
             job = replace(job, blocks=tuple(blocks_of(connection, table)))
         blocks = job.blocks[0] if job.blocks else None
-        chunk = _Chunk(uuid.uuid4().hex, job, table, blocks)
+        query = None if blocks is None else chunk_query(table, blocks, job.where)
+        self._read_chunk(_Chunk(uuid.uuid4().hex, job, table, blocks), query, connection, copier)
+
+    def _read_chunk(self, chunk: _Chunk, query: str | None, connection: Connection, copier: Copier) -> None:
+        """Reads between two marks, and returns when the stream has brought the second one."""
         with self._change:
             self._chunk = chunk
         self._mark(connection, chunk, "low")
-        read = [] if blocks is None else copier.rows(table.relation, chunk_query(table, blocks, job.where))
-        empty = table.relation.arrow.empty_table()
-        parts = list(read)
+        relation = chunk.table.relation
+        parts = [] if query is None else list(copier.rows(relation, query))
+        empty = relation.arrow.empty_table()
         chunk.rows = pa.concat_tables([empty, *parts], promote_options="default") if parts else empty
         self._mark(connection, chunk, "high")
         with self._change:
@@ -295,3 +324,20 @@ class Incremental:
         """Adds to a commit that a job is done."""
         left = [each for each in self._state["jobs"] if each["id"] != job.id]
         commit.bookmark(self._options.names.snapshot, {**self._state, "jobs": left}, expect=self._state)
+
+
+def _keys_query(job: Job, table: Table) -> str:
+    """The rows of a job's keys. PostgreSQL takes a literal for whatever type its column has."""
+    relation = table.relation
+    listed = ", ".join(quoted(name) for name in table.key)
+    keys = ", ".join(f"({', '.join(literal(text) for text in key)})" for key in job.keys)
+    return f"SELECT {selected(relation)} FROM {qualified(relation.schema, relation.table)} WHERE ({listed}) IN ({keys})"
+
+
+def _typed_keys(job: Job, table: Table) -> pa.Table:
+    types = {column.name: column.arrow for column in table.relation.columns}
+    columns = [
+        convert(pa.array([key[number] for key in job.keys], pa.string()), types[name])[0]
+        for number, name in enumerate(table.key)
+    ]
+    return pa.table(columns, names=list(table.key))

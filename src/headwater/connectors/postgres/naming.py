@@ -57,6 +57,11 @@ class Names:
         return f"{self.source}.snapshot"
 
     @property
+    def paused(self) -> str:
+        """The bookmark that says whether capture rests."""
+        return f"{self.source}.paused"
+
+    @property
     def history(self) -> str:
         """The topic of what happened to tables: found, altered, renamed, stopped."""
         return f"{self.source}._schema"

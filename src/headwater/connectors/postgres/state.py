@@ -3,6 +3,7 @@
 creating    the slot is being made; if it is there, it is ours
 first       the slot is there; the first snapshot is being read, and nothing of it is in the log
 streaming   the first snapshot is in the log; `jobs` are incremental snapshots that are still to be taken
+dropped     slot and publications were removed; a capture begins anew
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from headwater.connectors.postgres.options import CaptureOptions
 from headwater.log.commit import Conflict
 from headwater.log.port import Log
 
-CREATING, FIRST, STREAMING = "creating", "first", "streaming"
+CREATING, FIRST, STREAMING, DROPPED = "creating", "first", "streaming", "dropped"
 
 State = dict[str, Any]
 
@@ -23,6 +24,17 @@ def read_state(log: Log, options: CaptureOptions) -> State:
     """The state as it is; empty before the beginning."""
     state: Any = log.bookmark(options.names.snapshot)
     return state or {}
+
+
+def is_paused(log: Log, options: CaptureOptions) -> bool:
+    """Whether somebody wants capture to rest; the database keeps its changes meanwhile."""
+    return log.bookmark(options.names.paused) is True
+
+
+def set_paused(log: Log, options: CaptureOptions, *, paused: bool) -> None:
+    """Lets capture rest, or go on, in whichever process it runs."""
+    with log.commit() as commit:
+        commit.bookmark(options.names.paused, paused)
 
 
 def change_state(log: Log, options: CaptureOptions, change: Callable[[State], State]) -> None:

@@ -178,6 +178,10 @@ class Tables:
                 return error.message
             return None
         topic = self.log.topic(table.topic)
+        if not table.key and any(end for _, end in self.log.offsets(table.topic).values()):
+            return (
+                f"Topic {table.topic!r} has records already, and without a key nobody can tell which: drop the topic."
+            )
         if topic.key != table.key:
             return f"Topic {table.topic!r} has the key {topic.key}, and the table {table.key}."
         return self._evolve(table, table.relation)

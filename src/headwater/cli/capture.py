@@ -1,0 +1,197 @@
+"""`headwater capture`: brings the tables of databases into the log, and shows how that goes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.app import App
+from headwater.cli.app_loading import Application, load
+from headwater.cli.app_run import Ending
+from headwater.cli.arguments import Json, Yes, ask, examples
+from headwater.cli.captures import capturing
+from headwater.cli.failures import ALARM, FAILED
+from headwater.cli.output import (
+    Column,
+    alarm,
+    complain,
+    count,
+    folding,
+    print_json,
+    print_line,
+    print_table,
+    say,
+)
+from headwater.cli.progress import Bar
+from headwater.cli.quantities import format_age, format_size
+from headwater.errors import UsageError
+
+if TYPE_CHECKING:
+    from headwater.connectors.postgres.source import PostgresSource
+
+PANEL = "Capture"
+KEYS_SHOWN_MAX = 10
+
+SourceName = Annotated[
+    str | None, typer.Option("--source", metavar="NAME", help="The source, if the application has several.")
+]
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help="The table, or its topic.", show_default=False)]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    for command, *lines in (
+        (run, "headwater capture run app.py", "headwater capture app.py"),
+        (check, "headwater capture check app.py"),
+        (status, "headwater capture status app.py --json"),
+        (
+            snapshot,
+            "headwater capture snapshot app.py orders",
+            "headwater capture snapshot app.py orders --where 'id<9'",
+        ),
+        (pause, "headwater capture pause app.py"),
+        (resume, "headwater capture resume app.py", "headwater capture resume app.py orders"),
+        (audit, "headwater capture audit app.py", "headwater capture audit app.py --repair"),
+        (drop, "headwater capture drop app.py --yes"),
+    ):
+        app.command(rich_help_panel=PANEL, epilog=examples(*lines))(command)
+
+
+def run(application: Application) -> None:
+    """Bring the tables of the application's databases into the log, until Ctrl-C; `headwater run` does so, too.
+
+    The first run checks the database, creates a publication and a replication slot, and reads all tables. Whatever
+    ends it, the next run goes on where it was.
+    """
+    with load(application) as app, Ending() as ending:
+        _check_sources(app)
+        with capturing(app) as running, ending.patient():
+            while not ending.asked:
+                running.check()
+                running.wait(0.2)
+
+
+def check(application: Application, *, source: SourceName = None) -> None:
+    """Look whether the databases can be captured, and change nothing; what is missing comes with its SQL."""
+    with load(application) as app:
+        for each in _sources(app, source):
+            plan = each.check()
+            say(f"{each.options.address} can be captured: {count(len(plan.tables), 'table')}.")
+
+
+def status(application: Application, *, source: SourceName = None, as_json: Json = False) -> None:
+    """Show how far each source is, and what the database keeps for it; exit code 3 if there is an alarm."""
+    alarms: list[str] = []
+    with load(application) as app:
+        for each in _sources(app, source):
+            found = each.status()
+            alarms += [f"source {found.source}: {text}" for text in found.alarms]
+            if as_json:
+                print_json([asdict(found)])
+                continue
+            state = "paused" if found.paused else found.phase
+            print_line((found.source, "bold"), f"  {found.address}  {state}, slot {found.slot} {found.slot_status}")
+            behind = f"{format_size(found.bytes_behind)} and {format_age(found.seconds_behind)} behind"
+            kept = f"the database keeps {format_size(found.bytes_retained)} of WAL"
+            print_line(f"  captured up to {found.captured}, {behind}; {kept}")
+            rows = [(table.name, table.topic, table.state, table.reason or "") for table in found.tables]
+            print_table([Column("table"), Column("topic"), Column("state"), folding("reason")], rows, indent=4)
+    for text in alarms:
+        alarm(text)
+    if alarms:
+        raise typer.Exit(ALARM)
+
+
+def snapshot(
+    application: Application,
+    table: TableName,
+    *,
+    where: Annotated[str | None, typer.Option(metavar="SQL", help="Only rows that this condition takes.")] = None,
+    source: SourceName = None,
+) -> None:
+    """Read a table again while changes flow; whichever process captures does it. Nothing newer is overwritten."""
+    with load(application) as app:
+        _one(app, source).snapshot(table, where=where)
+        say(f"A snapshot of {table} is asked for; `headwater capture status` shows when it is done.")
+
+
+def pause(application: Application, *, source: SourceName = None) -> None:
+    """Let capture rest, in whichever process it runs. The database keeps its changes meanwhile."""
+    with load(application) as app:
+        _one(app, source).pause()
+
+
+def resume(
+    application: Application,
+    table: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="A stopped table, to be read anew.", show_default=False)
+    ] = None,
+    *,
+    source: SourceName = None,
+) -> None:
+    """Let capture go on after a pause; or capture a table again that was stopped."""
+    with load(application) as app:
+        _one(app, source).resume(table)
+
+
+def audit(
+    application: Application,
+    *,
+    repair: Annotated[bool, typer.Option("--repair", help="Bring the rows that differ again.")] = False,
+    source: SourceName = None,
+    as_json: Json = False,
+) -> None:
+    """Compare each table with its topic, row by row, at one place of the WAL; exit code 1 if they differ."""
+    with load(application) as app, Bar("Comparing") as bar:
+        found = _one(app, source).audit(repair=repair, progress=lambda table, done, total: bar(done, total, table))
+    for each in found:
+        if as_json:
+            print_json([json.loads(json.dumps({**asdict(each), "equal": each.equal}, default=str))])
+            continue
+        verdict = "equal" if each.equal else "differs"
+        rows = f"{each.rows_in_source:,} rows, checksum {each.checksum_of_source}"
+        print_line((each.table, "bold"), f"  {verdict} at {each.lsn}: {rows}; log {each.checksum_of_log}")
+        for kind, keys in (("missing", each.missing), ("different", each.different), ("extra", each.extra)):
+            if keys:
+                shown = ", ".join(str(key) for key in keys[:KEYS_SHOWN_MAX])
+                more = f" and {len(keys) - KEYS_SHOWN_MAX:,} more" if len(keys) > KEYS_SHOWN_MAX else ""
+                print_line(f"  {kind} in the log: {shown}{more}")
+    wrong = [each.table for each in found if not each.equal]
+    if wrong:
+        complain(f"{', '.join(wrong)}: {'what differs comes again' if repair else 'log and database differ'}.")
+        raise typer.Exit(FAILED)
+
+
+def drop(application: Application, *, source: SourceName = None, yes: Yes = False) -> None:
+    """Remove the replication slot and the publications from the database. Topics and their records stay."""
+    with load(application) as app:
+        chosen = _one(app, source)
+        ask(f"Remove what headwater has made in {chosen.options.address}?", yes=yes)
+        chosen.drop(say=say)
+
+
+def _sources(app: App, name: str | None) -> list[PostgresSource]:
+    _check_sources(app)
+    if name is None:
+        return list(app.sources.values())
+    if name not in app.sources:
+        raise UsageError(f"The application has no source {name!r}.", hint=f"It has: {', '.join(app.sources)}.")
+    return [app.sources[name]]
+
+
+def _one(app: App, name: str | None) -> PostgresSource:
+    found = _sources(app, name)
+    if len(found) > 1:
+        raise UsageError("The application has several sources.", hint=f"Name one: --source {found[0].name}.")
+    return found[0]
+
+
+def _check_sources(app: App) -> None:
+    if not app.sources:
+        raise UsageError(
+            "This application captures no database.",
+            hint='Give it a source: app.postgres("postgresql://…", tables=["orders"]).',
+        )

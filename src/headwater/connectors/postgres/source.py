@@ -1,0 +1,110 @@
+"""A PostgreSQL database as a source of an application: what one does with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from headwater.connectors.postgres import setup
+from headwater.connectors.postgres.address import address_of
+from headwater.connectors.postgres.audit import Audit, audit
+from headwater.connectors.postgres.capture import Capture
+from headwater.connectors.postgres.checks import Plan, check
+from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.setup import Say
+from headwater.connectors.postgres.snapshot import Progress
+from headwater.connectors.postgres.state import DROPPED, set_paused
+from headwater.connectors.postgres.status import Status, status_of
+from headwater.connectors.postgres.tables import Tables
+from headwater.errors import UsageError
+from headwater.log.embedded import EmbeddedLog
+
+
+class PostgresSource:
+    """One database. `repr` and everything it says show no password."""
+
+    def __init__(self, log: EmbeddedLog, options: CaptureOptions) -> None:
+        self.log, self.options = log, options.check()
+
+    def __repr__(self) -> str:
+        return f"PostgresSource({self.options.name!r}, {str(self.options.address)!r})"
+
+    @property
+    def name(self) -> str:
+        return self.options.name
+
+    def capture(self, *, say: Say = lambda _: None, progress: Progress = lambda _table, _done, _total: None) -> Capture:
+        """What captures it when it is run."""
+        return Capture(self.log, self.options, say=say, progress=progress)
+
+    def check(self) -> Plan:
+        """Looks whether the database can be captured, and changes nothing. Raises `CaptureRefused`."""
+        with self.options.address.connect() as connection:
+            return check(connection, self.options)
+
+    def status(self) -> Status:
+        with self.options.address.connect() as connection:
+            return status_of(self.log, self.options, connection)
+
+    def snapshot(self, table: str, *, where: str | None = None) -> None:
+        """Asks for an incremental snapshot of a table, or of the rows that a condition in SQL names."""
+        self.capture().request(table, where=where, purge=where is None)
+
+    def pause(self) -> None:
+        """Lets capture rest; the database keeps its changes until it goes on."""
+        set_paused(self.log, self.options, paused=True)
+
+    def resume(self, table: str | None = None) -> None:
+        """Lets capture go on; with a table, captures that one again, and reads it anew."""
+        if table is None:
+            set_paused(self.log, self.options, paused=False)
+        else:
+            self.capture().take_up(table)
+
+    def audit(self, *, repair: bool = False, progress: Progress = lambda _table, _done, _total: None) -> list[Audit]:
+        """Compares every table with its topic at one place of the WAL. With `repair`, rows that differ come again."""
+        tables = Tables(self.log, self.options)
+        tables.load()
+        return [
+            audit(self.log, self.options, table, repair=repair, progress=progress)
+            for table in tables.active()
+            if table.key
+        ]
+
+    def drop(self, *, say: Say = lambda _: None) -> None:
+        """Removes the slot and the publications; topics stay. A later capture begins anew."""
+        with self.options.address.connect() as connection:
+            try:
+                setup.drop(connection, self.options, say)
+            except psycopg.errors.InsufficientPrivilege as error:
+                raise UsageError(
+                    f"{self.options.address}: {error.diag.message_primary}.", hint="Drop it as the user who made it."
+                ) from None
+        names = self.options.names
+        with self.log.commit() as commit:
+            # What was captured stays in its topics: rows that are gone by then are deleted by the next beginning.
+            commit.bookmark(names.snapshot, {"phase": DROPPED, "jobs": []})
+
+
+def open_source(
+    log: EmbeddedLog,
+    name: str,
+    url: str,
+    *,
+    tables: Sequence[str],
+    schemas: Sequence[str],
+    password_file: str | Path | None,
+    **options: Any,
+) -> PostgresSource:
+    """A source of a log. Raises `UsageError` for an option that there is not."""
+    known = CaptureOptions.__dataclass_fields__
+    for option in options.keys() - known.keys():
+        raise UsageError(f"A PostgreSQL source has no option {option!r}.", hint=f"Options: {', '.join(known)}.")
+    directory = log.directory / "capture" / name
+    address = address_of(url, password_file=password_file)
+    return PostgresSource(
+        log, CaptureOptions(name, address, tables=tables, schemas=schemas, **{"directory": directory, **options})
+    )

@@ -1,0 +1,111 @@
+"""How a source is: how far it is behind, what the database keeps for it, and what somebody should look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from headwater.cdc.lsn import format_lsn, parse_lsn
+from headwater.connectors.postgres.applying import captured_to
+from headwater.connectors.postgres.inventory import Connection
+from headwater.connectors.postgres.options import WAL_ALARM_PART, CaptureOptions
+from headwater.connectors.postgres.state import STREAMING, is_paused, read_state
+from headwater.connectors.postgres.tables import Tables
+from headwater.log.port import Log
+
+_SLOT = """
+SELECT active, wal_status, pg_current_wal_insert_lsn()::text,
+       pg_wal_lsn_diff(pg_current_wal_insert_lsn(), restart_lsn)::int8, safe_wal_size::int8,
+       current_setting('max_slot_wal_keep_size')
+FROM pg_replication_slots WHERE slot_name = %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """A captured table: `state` is `streaming`, `reading` (a snapshot of it is asked for) or `stopped`."""
+
+    name: str
+    topic: str
+    state: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What `headwater capture status` shows. Bytes are of WAL: behind, and kept by the database for this source."""
+
+    source: str
+    address: str
+    phase: str
+    paused: bool
+    captured: str
+    slot: str
+    slot_status: str
+    active: bool
+    bytes_behind: int
+    bytes_retained: int
+    bytes_until_lost: int | None
+    seconds_behind: float
+    tables: tuple[TableStatus, ...]
+    alarms: tuple[str, ...]
+
+
+def status_of(log: Log, options: CaptureOptions, connection: Connection) -> Status:
+    """The status now. Reads, and changes nothing."""
+    names, state = options.names, read_state(log, options)
+    tables = Tables(log, options)
+    tables.load()
+    captured = captured_to(log, options)
+    row: Any = connection.execute(_SLOT, (names.slot,)).fetchone()
+    active, wal_status, now, retained, until_lost, keep = row or (False, "missing", "0/0", 0, None, "-1")
+    behind = max(0, parse_lsn(now) - captured) if captured and row else 0
+    position: Any = log.bookmark(names.position)
+    seconds = _age(position) if behind and position else 0.0
+    reading = {job["oid"] for job in state.get("jobs", [])}
+    found = tuple(
+        TableStatus(
+            table.name,
+            table.topic,
+            "stopped" if table.stopped else "reading" if table.relation.oid in reading else "streaming",
+            table.stopped,
+        )
+        for table in tables.by_oid.values()
+    )
+    status = Status(
+        options.name, str(options.address), state.get("phase", "not begun"), is_paused(log, options),
+        format_lsn(captured), names.slot, wal_status or "unknown", bool(active), behind, int(retained or 0), until_lost,
+        seconds, found, (),
+    )  # fmt: skip
+    return _with_alarms(status, options, keep)
+
+
+def _age(position: dict[str, str]) -> float:
+    if "at" not in position:
+        return 0.0
+    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(position["at"])).total_seconds())
+
+
+def _with_alarms(status: Status, options: CaptureOptions, keep: str) -> Status:
+    alarms: list[str] = []
+    if status.phase == STREAMING and status.slot_status in ("missing", "lost"):
+        alarms.append(
+            f"the replication slot is {status.slot_status}: the next run makes a new one and compares all rows"
+        )
+    elif status.slot_status == "unreserved":
+        alarms.append("the database is about to remove WAL that was not captured yet")
+    if status.phase == STREAMING and not status.active and not status.paused:
+        alarms.append("nobody captures")
+    if status.bytes_retained > options.wal_alarm_bytes:
+        alarms.append(f"the database keeps {status.bytes_retained:,} bytes of WAL for it")
+    room = status.bytes_until_lost
+    if room is not None and keep != "-1" and status.bytes_retained > WAL_ALARM_PART * (status.bytes_retained + room):
+        alarms.append(f"{max(room, 0):,} bytes of WAL more, and max_slot_wal_keep_size = {keep} ends the slot")
+    # A database that writes something every now and then is behind by a little, and for a moment.
+    limit = max(options.wal_alarm_age, 3 * options.heartbeat)
+    if status.seconds_behind > limit.total_seconds():
+        alarms.append(f"it is {status.seconds_behind:.0f} s behind")
+    alarms += [f"{table.name} is not captured any more: {table.reason}" for table in status.tables if table.reason]
+    values = {name: getattr(status, name) for name in Status.__slots__}
+    return Status(**{**values, "alarms": tuple(alarms)})

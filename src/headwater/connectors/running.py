@@ -1,0 +1,71 @@
+"""Captures that run beside something else, each in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Protocol, Self
+
+
+class Runs(Protocol):
+    """What captures a source: until it is stopped, or something happens that only a person can mend."""
+
+    def run(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def is_ready(self) -> bool:
+        """Whether its topics are there, with everything that was there when it began."""
+
+
+class Running:
+    """Runs captures within a `with` block. The first error that ends one is in `failure`, and ends the others."""
+
+    def __init__(self, captures: Iterable[Runs]) -> None:
+        self._captures = list(captures)
+        self._threads: list[threading.Thread] = []
+        self._changed = threading.Event()
+        self.failure: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        for number, capture in enumerate(self._captures):
+            thread = threading.Thread(
+                target=self._run, args=(capture,), name=f"headwater-capture-{number}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        for thread in self._threads:
+            thread.join()
+
+    def stop(self) -> None:
+        """Lets all of them end soon."""
+        for capture in self._captures:
+            capture.stop()
+
+    def wait_until_ready(self, ended: Callable[[], bool]) -> None:
+        """Returns when every source has its topics, or when it shall end. Raises what ended one."""
+        while not ended() and not all(capture.is_ready() for capture in self._captures):
+            self.check()
+            self._changed.wait(0.1)
+        self.check()
+
+    def wait(self, seconds: float) -> None:
+        """Returns after some time, or as soon as a capture has ended."""
+        self._changed.wait(seconds)
+
+    def check(self) -> None:
+        """Raises what ended a capture."""
+        if self.failure is not None:
+            raise self.failure
+
+    def _run(self, capture: Runs) -> None:
+        try:
+            capture.run()
+        except BaseException as error:  # noqa: BLE001 - whoever waits is told
+            self.failure = self.failure or error
+            self._changed.set()
+            self.stop()

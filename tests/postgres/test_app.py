@@ -1,0 +1,180 @@
+"""An application with a database: its topics in SQL, and the command line around it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+import headwater as hw
+from headwater.connectors.running import Running
+from headwater.errors import UsageError
+from tests.postgres.servers import Server
+
+Source = psycopg.Connection[Any]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def shop(source: Source) -> Source:
+    source.execute("CREATE TABLE customers (id int8 PRIMARY KEY, name text)")
+    source.execute("CREATE TABLE orders (id int8 PRIMARY KEY, customer_id int8, amount numeric(10,2))")
+    source.execute("INSERT INTO customers VALUES (1, 'Ann'), (2, 'Bob')")
+    source.execute("INSERT INTO orders VALUES (1, 1, 10), (2, 1, 5), (3, 2, 7)")
+    return source
+
+
+@pytest.mark.usefixtures("spark")
+def test_topics_with_a_dot_in_views(
+    spark: SparkSession, shop: Source, server: Server, database: str, tmp_path: Path
+) -> None:
+    with hw.App(database, log=tmp_path / "log") as app:
+        app.postgres(server.url(database), tables=["orders", "customers"], heartbeat=timedelta(seconds=0.2))
+        app.view(
+            "revenue",
+            f"SELECT c.name, sum(o.amount) AS total FROM {database}.orders o JOIN {database}.customers c "
+            "ON c.id = o.customer_id GROUP BY c.name",
+        )
+        app.view(
+            "big",
+            f"SELECT orders.id FROM {database}.orders "
+            f"WHERE orders.amount > (SELECT avg(amount) FROM {database}.orders)",
+        )
+        with Running([source.capture() for source in app.sources.values()]) as running:
+            running.wait_until_ready(lambda: False)
+            app.catch_up()
+            assert rows(app, "revenue") == [("Ann", 15), ("Bob", 7)]
+            assert rows(app, "big") == [(1,)]
+            with shop.transaction():
+                shop.execute("UPDATE orders SET amount = 20 WHERE id = 3")
+                shop.execute("DELETE FROM orders WHERE id = 1")
+            wait_for(lambda: rows(app, "revenue", fresh=True) == [("Ann", 5), ("Bob", 20)])
+        assert app.verify("revenue").equal
+        assert app.verify("big").equal
+
+
+def rows(app: hw.App, view: str, *, fresh: bool = False) -> list[tuple[Any, ...]]:
+    if fresh:
+        app.catch_up()
+    return sorted(tuple(row.values()) for row in app.read(view).to_pylist())
+
+
+def wait_for(true: Any, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+class Shell:
+    """The command line over an application file."""
+
+    def __init__(self, directory: Path, server: Server, database: str) -> None:
+        self.directory = directory
+        (directory / "app.py").write_text(
+            "import headwater as hw\nfrom datetime import timedelta\n"
+            f"app = hw.App('{database}', log='data')\n"
+            f"url = '{server.url(database)}'\n"
+            "app.postgres(url, tables=['orders', 'customers'], heartbeat=timedelta(seconds=0.3))\n"
+        )
+
+    def __call__(self, *arguments: str, code: int = 0) -> str:
+        ran = self._run(*arguments)
+        assert ran.returncode == code, ran.stdout + ran.stderr
+        return ran.stdout + ran.stderr
+
+    def said(self, *arguments: str) -> str:
+        """What a command prints, whatever comes of it."""
+        return self._run(*arguments).stdout
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = self._command(*arguments)
+        return subprocess.run(
+            command, capture_output=True, text=True, cwd=self.directory, env=ENV, timeout=60, check=False
+        )
+
+    @contextmanager
+    def capturing(self) -> Iterator[None]:
+        process = subprocess.Popen(
+            self._command("app.py"), cwd=self.directory, env=ENV, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=20)
+        assert process.returncode == 0, said
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-c", "from headwater.cli import main; main()", "capture", *arguments]
+
+
+ENV = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+
+
+@pytest.mark.timeout(200)
+def test_the_command_line(shop: Source, server: Server, database: str, tmp_path: Path) -> None:
+    shell = Shell(tmp_path, server, database)
+    assert "can be captured: 2 tables" in shell("check", "app.py")
+    with shell.capturing():
+        wait_for(lambda: " streaming, slot" in shell.said("status", "app.py"))
+        shop.execute("INSERT INTO orders SELECT g, 1, 1 FROM generate_series(10, 500) g")
+        wait_for(lambda: "orders  equal" in shell.said("audit", "app.py"))
+        with hw.open(tmp_path / "data") as log:
+            topic = f"{database}.orders"
+            log.delete(topic, [{"id": 20}])
+            log.append(
+                topic, [{"id": 30, "customer_id": 1, "amount": "99"}, {"id": 9999, "customer_id": 1, "amount": "1"}]
+            )
+        found = [
+            json.loads(line)
+            for line in shell("audit", "app.py", "--json", "--repair", code=1).splitlines()
+            if line.startswith("{")
+        ]
+        orders = next(each for each in found if each["table"] == "public.orders")
+        assert (orders["missing"], orders["different"], orders["extra"]) == ([[20]], [[30]], [[9999]])
+        wait_for(lambda: "orders  equal" in shell.said("audit", "app.py"))
+        shell("snapshot", "app.py", "orders")
+        shell("pause", "app.py")
+        shop.execute("INSERT INTO orders VALUES (1000, 1, 1)")
+        time.sleep(1)
+        with hw.open(tmp_path / "data") as log:
+            assert 1000 not in log.table(f"{database}.orders")["id"].to_pylist()
+        shell("resume", "app.py")
+        wait_for(lambda: "orders  equal" in shell.said("audit", "app.py"))
+    assert "nobody captures" in shell("status", "app.py", code=3)
+    shell("drop", "app.py", "--yes")
+    assert shop.execute("SELECT count(*) FROM pg_replication_slots WHERE database = %s", (database,)).fetchone() == (0,)
+    shop.execute("DELETE FROM orders WHERE id = 400")
+    with shell.capturing():  # begins anew, and deletes what went meanwhile
+        wait_for(lambda: "orders  equal" in shell.said("audit", "app.py"))
+
+
+def test_passwords_are_never_shown(log: hw.EmbeddedLog, tmp_path: Path) -> None:
+    with hw.App("shop", log=log) as app:
+        source = app.postgres("postgresql://ann:sEcret@nowhere.invalid:1/db", tables=["a"])
+        assert "sEcret" not in repr(source) + repr(source.options) + str(source.options.address)
+        with pytest.raises(hw.HeadwaterError) as raised:
+            source.status()
+        assert "sEcret" not in str(raised.value) + repr(raised.value) + str(raised.value.__cause__)
+        with pytest.raises(UsageError) as misread:
+            app.postgres("postgresql://ann:sEcret@[bad", tables=["a"], name="other")
+        assert "sEcret" not in str(misread.value) + str(misread.value.__cause__)
+        (tmp_path / "password").write_text("sEcret\n")
+        other = app.postgres(
+            "postgresql://ann@nowhere.invalid/db", tables=["a"], name="third", password_file=tmp_path / "password"
+        )
+        assert "sEcret" in other.options.address.conninfo()
+        assert "sEcret" not in repr(other.options)
