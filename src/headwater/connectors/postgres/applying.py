@@ -26,6 +26,7 @@ from headwater.cdc.relations import Relation, read_relation, read_type
 from headwater.cdc.stretch import DELETE, INSERT, MESSAGE, RELATION, TRUNCATE, TYPE, UPDATE, Stretch, of_kinds
 from headwater.cdc.transactions import LogicalMessage, Transaction, read_message
 from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.outbox import Outbox
 from headwater.connectors.postgres.staging import Staging
 from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables
 from headwater.connectors.postgres.unchanged import Ask, Memory, with_unchanged
@@ -77,6 +78,7 @@ class Applier:
         self._types: dict[int, str] = {}
         self._relations: dict[int, tuple[bytes, Relation]] = {}
         self.memory = Memory(log)
+        self._outbox = Outbox(log, options)
         self.changes = 0
         self.transactions = 0
         self.committed_at: float | None = None
@@ -156,12 +158,14 @@ class Applier:
 
         def fill(commit: Commit) -> None:
             for table, rows, numbers in tables:
-                if self._goes_on(table):
-                    self._observer.rows(table, rows)
+                if not self._goes_on(table):
+                    continue
+                self._observer.rows(table, rows)
+                for part in self._outbox.route(table, rows, numbers):
                     if len(used) == 1:
-                        commit.append(table.topic, rows)
+                        commit.append(part.topic, part.rows)
                     else:
-                        commit.append_each(table.topic, rows, numbers, commits=len(used))
+                        commit.append_each(part.topic, part.rows, part.numbers, commits=len(used))
 
         self.commit(fill, item.transactions[end - 1].end, item.transactions[end - 1])
         self.changes += len(messages)
@@ -202,7 +206,8 @@ class Applier:
             numbers = np.zeros(len(changes.messages), np.int64)
             whole = _with_system(rows, changes, [transaction.headers], numbers, uniform=True)
             self._observer.rows(table, whole)
-            staging.add(table.topic, whole)
+            for part in self._outbox.route(table, whole, numbers):
+                staging.add(part.topic, part.rows)
         self.changes += len(messages)
 
     def _note(self, stretch: Stretch, at: int, transaction: Transaction, staging: Staging) -> bool:

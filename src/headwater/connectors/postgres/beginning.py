@@ -27,6 +27,7 @@ from headwater.connectors.postgres.checks import Plan, check, published
 from headwater.connectors.postgres.incremental import new_job
 from headwater.connectors.postgres.inventory import Connection
 from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.outbox import Outbox
 from headwater.connectors.postgres.replication import Replication
 from headwater.connectors.postgres.setup import NewSlot, Say, create_slot, drop_slot, publish
 from headwater.connectors.postgres.snapshot import Chunk, FirstSnapshot, Progress
@@ -57,6 +58,7 @@ class Beginning:
     ) -> None:
         self._log, self._options, self._tables = log, options, tables
         self._say, self._progress, self._stop, self._ask = say, progress, stop, ask
+        self._outbox = Outbox(log, options)
         self._snapshot = FirstSnapshot(options.directory / "snapshot", options)
 
     def prepare(self, connection: Connection) -> None:
@@ -198,7 +200,7 @@ class Beginning:
                     commit.append(topic, rows)
                 for chunk in chunks:
                     if places[chunk.number] == place:
-                        commit.append(self._tables.by_oid[chunk.oid].topic, self._snapshot.staged(chunk))
+                        self._add(commit, self._tables.by_oid[chunk.oid], self._snapshot.staged(chunk))
             reached = max(end, captured_to(self._log, self._options))
             commit.bookmark(names.position, position_of(reached), expect=position)
             commit.bookmark(names.tables, self._tables.to_json())
@@ -210,6 +212,10 @@ class Beginning:
         self._tables.incomplete.clear()
         self._snapshot.discard()
         self._say(f"The first snapshot is in the log, as of {format_lsn(end)}.")
+
+    def _add(self, commit: Commit, table: Table, rows: pa.Table) -> None:
+        for part in self._outbox.route(table, rows, np.zeros(rows.num_rows, np.int64)):
+            commit.append(part.topic, part.rows)
 
     def _jobs(self) -> list[dict[str, Any]]:
         """Tables whose columns changed before the snapshot was whole, and topics that had rows before it."""

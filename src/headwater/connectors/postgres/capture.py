@@ -7,8 +7,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import psycopg
+import pyarrow as pa
 from psycopg import sql
 
 from headwater.cdc.gathering import Gatherer
@@ -18,11 +21,12 @@ from headwater.cdc.transactions import LogicalMessage, Transaction
 from headwater.connectors.postgres.applying import Applier, captured_to, position_of
 from headwater.connectors.postgres.beginning import Beginning
 from headwater.connectors.postgres.checks import check, published
-from headwater.connectors.postgres.copying import Copier, selected
+from headwater.connectors.postgres.copying import EMITTED, Copier, selected, with_headers
 from headwater.connectors.postgres.incremental import Incremental, Job, new_job
 from headwater.connectors.postgres.inventory import Connection, chosen, tables_of
-from headwater.connectors.postgres.naming import qualified, quoted
+from headwater.connectors.postgres.naming import literal, qualified, quoted
 from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.outbox import MESSAGE_PREFIX, Outbox
 from headwater.connectors.postgres.replication import Replication
 from headwater.connectors.postgres.setup import Say, create_slot, drop_slot, publish
 from headwater.connectors.postgres.snapshot import Progress, blocks_of, chunk_query, completed
@@ -40,6 +44,8 @@ RETRY_SECONDS = (0.2, 10.0)
 PATIENCE_SECONDS = 0.5
 
 
+# How many rows of an outbox are deleted at a time.
+SWEEP_ROWS_MAX = 10_000
 _DROP_TOPIC = "Drop its topic (`headwater log drop`), so that it is made and filled anew."
 
 
@@ -68,6 +74,7 @@ class Capture:
         self.applier: Applier | None = None
         self._connection: Connection | None = None
         self._version = 0
+        self._swept: tuple[int, Sequence[tuple[Any, ...]]] | None = None
 
     def stop(self) -> None:
         """Lets `run` return soon."""
@@ -212,6 +219,7 @@ class Capture:
                 beat = now
                 self._find_new_tables()
                 applier.heartbeat()
+                self._sweep_outbox(applier)
                 self._read_at_once(incremental)
                 replication.confirm(applier.lsn, ask=True)
             if until(self):
@@ -256,7 +264,9 @@ class Capture:
         slot.connection.finish()
         self.tables.load()
         event = Event(format_lsn(slot.start), "", "", "slot lost", lost.message)
-        jobs = [new_job(table.relation.oid, purge=True).to_json() for table in self.tables.active() if table.key]
+        outbox = Outbox(self.log, self.options)
+        again = [each for each in self.tables.active() if each.key and not outbox.is_outbox(each)]
+        jobs = [new_job(table.relation.oid, purge=True).to_json() for table in again]
         for table in [each for each in self.tables.active() if not each.key]:
             self.tables.stop(table, f"{lost.message} Without a key, what is missing can not be told.", slot.start)
         before = self.log.bookmark(names.position)
@@ -346,5 +356,39 @@ class Capture:
         return {tuple(row[name] for name in table.key): {name: row[name] for name in columns} for row in found}
 
     def _message(self, message: LogicalMessage, staging: Staging, transaction: Transaction) -> bool:
-        """A message of a program."""
-        return False
+        """A message of a program: an event, if its prefix says of which topic."""
+        topic = message.prefix.removeprefix(MESSAGE_PREFIX)
+        if topic == message.prefix:
+            return False
+        content = message.content.decode(errors="replace")
+        rows = pa.table({"key": pa.nulls(1, pa.string()), "payload": pa.array([content])})
+        row = with_headers(rows, transaction.headers, operation=EMITTED)
+        for part in Outbox(self.log, self.options).events(topic, row, np.zeros(1, np.int64)):
+            staging.add(part.topic, part.rows)
+        return True
+
+    def _sweep_outbox(self, applier: Applier) -> None:
+        """Deletes rows of the outbox that are in the log: those that were there when the log was behind where it is."""
+        if not self.options.outbox or not self.options.outbox_delete:
+            return
+        assert self._connection is not None
+        table = self.tables.named(self.options.outbox)
+        if table is None or not table.key:
+            return
+        if self._swept is not None and applier.lsn >= self._swept[0]:
+            self._delete(table, self._swept[1])
+            self._swept = None
+        if self._swept is None:
+            listed = ", ".join(f"{quoted(name)}::text" for name in table.key)
+            name = qualified(table.relation.schema, table.relation.table)
+            # The place is asked for after the rows: whatever is seen was committed before it.
+            rows = self._connection.execute(f"SELECT {listed} FROM {name} LIMIT {SWEEP_ROWS_MAX}".encode()).fetchall()
+            [(place,)] = self._connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
+            self._swept = (parse_lsn(str(place)), rows) if rows else None
+
+    def _delete(self, table: Table, keys: Sequence[tuple[Any, ...]]) -> None:
+        assert self._connection is not None
+        listed = ", ".join(f"{quoted(name)}::text" for name in table.key)
+        values = ", ".join(f"({', '.join(literal(str(text)) for text in key)})" for key in keys)
+        name = qualified(table.relation.schema, table.relation.table)
+        self._connection.execute(f"DELETE FROM {name} WHERE ({listed}) IN ({values})".encode())

@@ -21,7 +21,7 @@ from headwater.cdc.values import convert
 from headwater.connectors.postgres.address import Address
 from headwater.connectors.postgres.naming import literal, quoted
 
-READ = ord("r")
+READ, EMITTED = ord("r"), ord("m")
 # How many bytes the driver puts into one batch.
 BATCH_BYTES = 8 << 20
 _BINARY = frozenset({"int2", "int4", "int8", "float4", "float8", "text", "varchar", "bpchar", "bool", "bytea"})
@@ -82,10 +82,12 @@ def selected(relation: Relation) -> str:
     return ", ".join(_expression(column) for column in relation.columns)
 
 
-def with_headers(rows: pa.Table, headers: dict[str, str], specials: Sequence[tuple[int, str, str]] = ()) -> pa.Table:
+def with_headers(
+    rows: pa.Table, headers: dict[str, str], specials: Sequence[tuple[int, str, str]] = (), *, operation: int = READ
+) -> pa.Table:
     """Rows that were read, and not changed, with their headers."""
     count = rows.num_rows
-    column = header_column([headers], np.zeros(count, np.int64), np.full(count, READ, np.uint8), specials)
+    column = header_column([headers], np.zeros(count, np.int64), np.full(count, operation, np.uint8), specials)
     return rows.append_column(HEADERS, column)
 
 

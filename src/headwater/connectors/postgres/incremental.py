@@ -181,12 +181,17 @@ class Incremental:
         fresh = [
             new_job(oid).to_json()
             for oid in sorted(self._tables.incomplete)
-            if oid not in known and self._tables.by_oid[oid].stopped is None
+            if oid not in known and self._tables.by_oid[oid].stopped is None and not self._is_outbox(oid)
         ]
         wanted["jobs"] = [*wanted.get("jobs", []), *fresh]
         if fresh or self._next is not None:
             self._next = wanted
             commit.bookmark(self._options.names.snapshot, wanted, expect=self._state or None)
+
+    def _is_outbox(self, oid: int) -> bool:
+        """Rows of an outbox are events: they do not come twice."""
+        outbox = self._options.outbox
+        return outbox is not None and self._tables.by_oid[oid].name in (outbox, f"public.{outbox}")
 
     def committed(self) -> None:
         self._tables.incomplete.clear()

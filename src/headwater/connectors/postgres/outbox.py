@@ -1,0 +1,115 @@
+"""Outbox: rows that a program inserts in its own transaction become events of the topics that they name.
+
+    CREATE TABLE outbox (id uuid PRIMARY KEY, topic text NOT NULL, key text, payload jsonb NOT NULL)
+    SELECT pg_logical_emit_message(true, 'outbox.orders', '{"id": 1}')      -- without a table
+
+An event enters the log in the commit of its transaction, in the order of its inserts. If the topic is there, the
+payload is a JSON object with its columns; otherwise the topic is made, with `key` and `payload` as texts. An event that
+does not fit its topic stops nothing: it goes to the topic `<source>._refused`, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.cdc.headers import HEADERS
+from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.tables import Table
+from headwater.errors import InvalidName, UnknownTopic
+from headwater.log.names import check_name
+from headwater.log.port import Log
+from headwater.log.topic import Topic
+from headwater.model.rows import parse_json_lines
+
+EVENT_SCHEMA = "key string, payload string"
+REFUSED_SCHEMA = "topic string, reason string, payload string"
+MESSAGE_PREFIX = "outbox."
+TOPIC, KEY, PAYLOAD = "topic", "key", "payload"
+_INSERTED = ("c", "r")
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events of one topic, each with the number of its transaction."""
+
+    topic: str
+    rows: pa.Table
+    numbers: Numbers
+
+
+class Outbox:
+    """Routes the rows of a source's outbox table, and its messages, to topics."""
+
+    def __init__(self, log: Log, options: CaptureOptions) -> None:
+        self._log, self._options = log, options
+        self._refused = f"{options.name}._refused"
+
+    def is_outbox(self, table: Table) -> bool:
+        outbox = self._options.outbox
+        return outbox is not None and table.name in (outbox, f"public.{outbox}")
+
+    def route(self, table: Table, rows: pa.Table, numbers: Numbers) -> Iterator[Events]:
+        """What is to be appended for rows of a table: themselves, or, for the outbox, the events that they are."""
+        if not self.is_outbox(table):
+            yield Events(table.topic, rows, numbers)
+            return
+        operations = pc.map_lookup(rows[HEADERS.name].combine_chunks(), "op", "first")
+        inserted = pc.is_in(operations, pa.array(_INSERTED)).to_numpy(zero_copy_only=False)
+        rows, numbers = rows.filter(pa.array(inserted)), numbers[inserted]
+        if not rows.num_rows:
+            return
+        for column in (KEY, PAYLOAD, TOPIC):
+            if column not in rows.column_names:
+                rows = rows.append_column(column, pa.nulls(rows.num_rows, pa.string()))
+        for name in pc.unique(rows[TOPIC]).to_pylist():
+            mine = pc.fill_null(pc.equal(rows[TOPIC], name), name is None).to_numpy(zero_copy_only=False)
+            part = rows.filter(pa.array(mine)).select([KEY, PAYLOAD, HEADERS.name])
+            yield from self.events(name or "", part, numbers[mine])
+
+    def events(self, topic: str, rows: pa.Table, numbers: Numbers) -> Iterator[Events]:
+        """Rows with `key`, `payload` and headers as events of a topic; those that do not fit, as refused ones."""
+        try:
+            found = self._topic(topic)
+        except InvalidName as error:
+            yield self._refuse(topic, rows, numbers, [error.message] * rows.num_rows)
+            return
+        if found.schema.names == [KEY, PAYLOAD]:
+            yield Events(topic, rows, numbers)
+            return
+        yield from self._typed(found, rows, numbers)
+
+    def _typed(self, topic: Topic, rows: pa.Table, numbers: Numbers) -> Iterator[Events]:
+        """Payloads as the columns of their topic."""
+        payloads = rows[PAYLOAD].cast(pa.string()).to_pylist()
+        # One object a line, whatever white space a payload has; what is no object is refused below.
+        lines = [" ".join((payload or "null").split("\n")).encode() for payload in payloads]
+        records, rejected = parse_json_lines(b"\n".join(lines), topic.schema, key=topic.key)
+        reasons = {each.index: each.reason for each in rejected}
+        fits = np.array([number not in reasons for number in range(rows.num_rows)])
+        if fits.any():
+            headers = rows[HEADERS.name].filter(pa.array(fits))
+            kept = records.select([name for name in records.column_names if name in topic.schema.names])
+            yield Events(topic.name, kept.append_column(HEADERS, headers), numbers[fits])
+        if reasons:
+            yield self._refuse(
+                topic.name, rows.filter(pa.array(~fits)), numbers[~fits], [reasons[n] for n in sorted(reasons)]
+            )
+
+    def _refuse(self, topic: str, rows: pa.Table, numbers: Numbers, reasons: Sequence[str]) -> Events:
+        self._log.create(self._refused, REFUSED_SCHEMA, exist_ok=True)
+        columns = {"topic": [topic] * rows.num_rows, "reason": list(reasons), "payload": rows[PAYLOAD]}
+        return Events(self._refused, pa.table(columns).append_column(HEADERS, rows[HEADERS.name]), numbers)
+
+    def _topic(self, name: str) -> Topic:
+        try:
+            return self._log.topic(check_name("topic", name))
+        except UnknownTopic:
+            return self._log.create(name, EVENT_SCHEMA)
