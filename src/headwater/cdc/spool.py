@@ -11,8 +11,8 @@ import numpy as np
 
 from headwater.cdc.stretch import PADDING, XLOG_HEADER, Stretch, read_integers
 
-# How much of a spooled transaction is decoded at a time: some hundred thousand rows.
-CHUNK_BYTES = 16 << 20
+# How much of a spooled transaction is decoded at a time: some ten thousand rows.
+CHUNK_BYTES = 4 << 20
 _XID = 4
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 # Above this, rows wait in a file.
-MEMORY_BYTES_MAX = 64 << 20
+MEMORY_BYTES_MAX = 16 << 20
 
 
 @dataclass(slots=True)
