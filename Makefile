@@ -1,6 +1,6 @@
 # Every command of the project; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-log bench-engine torture-log fuzz-views lock clean
+.PHONY: help setup demo test check bench bench-log bench-engine bench-capture torture-log torture-capture fuzz-views lock clean
 
 bin := .venv/bin
 python := $(bin)/python
@@ -37,13 +37,19 @@ check: setup ## check format, style, types and the layers
 	$(bin)/mypy
 	$(bin)/lint-imports --no-logo
 
-bench: bench-log bench-engine ## run every benchmark
+bench: bench-log bench-engine bench-capture ## run every benchmark
 
 bench-log: setup ## measure the log
 	$(python) bench/log.py $(BENCH_OPTIONS)
 
 bench-engine: setup ## measure how fast views are kept up to date
 	$(python) -m bench.engine $(BENCH_OPTIONS)
+
+bench-capture: setup ## measure capture of PostgreSQL, and Debezium's engine on the same changes
+	$(python) bench/capture.py $(BENCH_OPTIONS)
+
+torture-capture: setup ## kill captures of PostgreSQL and its server N times: make torture-capture N=200
+	PYTHONPATH=. $(python) tools/torture_capture.py --kills $(N) $(TORTURE_OPTIONS)
 
 torture-log: setup ## kill writers of the log N times and look for lost records: make torture-log N=1000
 	$(python) tools/torture_log.py --kills $(N) $(TORTURE_OPTIONS)

@@ -44,7 +44,7 @@ class Torture:
         clients = Clients(self.server, self.database, 3, self.seed, pause=0.003)
         try:
             for _ in range(rounds):
-                self._round(rng.choice(KINDS), rng.uniform(0.2, 3), rng)
+                self._round(rng.choice(KINDS), rng.uniform(0.05, 2.5), rng)
         finally:
             clients.stop()
         return self.check()
@@ -60,6 +60,7 @@ class Torture:
             self.server.start()
 
     def _hurt(self, process: subprocess.Popen[bytes], kind: str, seconds: float, rng: random.Random) -> None:
+        self._wait_for(process)
         time.sleep(seconds)
         if kind in ("server", "both"):
             self.server.kill()
@@ -105,6 +106,14 @@ class Torture:
                 stdout=said,
                 stderr=subprocess.STDOUT,
             )
+
+    def _wait_for(self, process: subprocess.Popen[bytes]) -> None:
+        """Returns when the capture begins: on a busy machine a process takes long to come so far."""
+        deadline = time.monotonic() + 60
+        while f"begun {process.pid}\n" not in (self.directory / "said").read_text():
+            assert process.poll() is None, self._said()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
 
     def _said(self) -> str:
         return (self.directory / "said").read_text()[-3000:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ def main() -> None:
     url, log, directory, name = sys.argv[1:]
     # Small, so that kills fall between chunks.
     snapshot.CHUNK_BLOCKS = 2
+    print(f"begun {os.getpid()}", flush=True)
     options = CaptureOptions(
         name, address_of(url), tables=("*",), heartbeat=timedelta(seconds=0.3), directory=Path(directory)
     )
