@@ -190,3 +190,43 @@ def test_a_new_table_without_a_key_has_every_row_once(
     values = [record.value["n"] for record in log.read(topic) if record.value]
     assert values
     assert sorted(values) == [row[0] for row in source.execute("SELECT n FROM e ORDER BY n")]  # type: ignore[type-var]
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize(
+    "rewrite", ["VACUUM FULL t", "ALTER TABLE t DROP COLUMN note", "ALTER TABLE t ALTER version TYPE int8"]
+)
+def test_a_table_that_is_written_anew_while_it_is_read(
+    source: Source, log: hw.EmbeddedLog, make: Make, rewrite: str
+) -> None:
+    fill(source)
+    source.execute("DELETE FROM t WHERE id % 2 = 0")
+    capture = make("t")
+    read: list[str] = []
+
+    def progress(table: str, _done: int, _total: int) -> None:
+        read.append(table)
+        if len(read) == 5:
+            raise KeyboardInterrupt
+
+    capture._beginning._progress = progress
+    with pytest.raises(KeyboardInterrupt):
+        capture.prepare()
+    source.execute(rewrite.encode())
+    again = make("t")
+    catch_up(again, source)
+    # A column that was dropped stays in the topic, which was there before.
+    found = {(row["id"], row["version"]) for row in log.table(again.options.names.topic("public", "t")).to_pylist()}
+    assert found == set(source.execute("SELECT id, version FROM t").fetchall())
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_snapshot_of_a_table_whose_columns_changed_unnoticed(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+    fill(source)
+    capture = make("t")
+    catch_up(capture, source)
+    source.execute("ALTER TABLE t ADD COLUMN extra int4 DEFAULT 7; ALTER TABLE t DROP COLUMN note")
+    capture.request("t")
+    catch_up(capture, source)
+    rows = log.table(capture.options.names.topic("public", "t")).to_pylist()
+    assert {row["extra"] for row in rows} == {7}

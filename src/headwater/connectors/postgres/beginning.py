@@ -103,17 +103,18 @@ class Beginning:
                 return
         finally:
             slot.connection.finish()
+        if not self._snapshot.is_as_planned(connection, active):
+            self._begin_again(connection)
+            return
         self._finish(chunks, slot.start, {})
 
     def _go_on(self, connection: Connection) -> None:
         """Reads what is missing at a later place, and what has changed up to there."""
         start, chunks = self._snapshot.chunks() if self._snapshot.exists else ("", [])
         position: Any = self._log.bookmark(self._options.names.position)
-        if position["lsn"] != start:
-            # The files are gone: nothing is in the log yet, so that everything is read anew.
-            drop_slot(connection, self._options)
-            self._reset()
-            self.prepare(connection)
+        active = list(self._tables.active())
+        if position["lsn"] != start or not self._snapshot.is_as_planned(connection, active):
+            self._begin_again(connection)
             return
         if all(self._snapshot.read_at(chunk) is not None for chunk in chunks):
             self._catch_up(connection, chunks)
@@ -124,7 +125,10 @@ class Beginning:
                 return
         finally:
             slot.connection.finish()
-        self._catch_up(connection, chunks)
+        if self._snapshot.is_as_planned(connection, active):
+            self._catch_up(connection, chunks)
+        else:
+            self._begin_again(connection)
 
     def _missing(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """The chunks that were not read; of a table without a key all, as two readings can not be put together."""
@@ -228,12 +232,12 @@ class Beginning:
         active = {table.relation.oid for table in self._tables.active()}
         return [job.to_json() for job in [*changed, *older] if job.oid in active]
 
-    def _reset(self) -> None:
-        """Forgets a beginning of which nothing is left; its bookmarks have to be as if it had not been."""
-        names = self._options.names
-        with self._log.commit() as commit:
-            commit.bookmark(names.snapshot, {"phase": CREATING, "jobs": []})
+    def _begin_again(self, connection: Connection) -> None:
+        """Reads everything anew: the files are gone, or a table was written anew meanwhile. The log has nothing yet."""
+        self._say("Tables were changed while they were read: reading begins again.")
+        change_state(self._log, self._options, lambda _: {"phase": CREATING, "jobs": []})
         self._tables.by_oid = {}
+        self.prepare(connection)
 
 
 class Collector(Applier):

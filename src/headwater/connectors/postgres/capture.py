@@ -213,6 +213,7 @@ class Capture:
                     replication.confirm(applier.lsn)
                     return False
                 incremental.refresh()
+                self._describe(incremental, applier)
                 if incremental.failure is not None:
                     raise SourceUnavailable(str(self.options.address), str(incremental.failure))
             if now - beat >= period:
@@ -309,6 +310,21 @@ class Capture:
         """Whether another process has changed what is known of the tables."""
         waiting = self.tables.changed or self.tables.events
         return not waiting and self.log.bookmark(self.options.names.tables) != self.tables.to_json()
+
+    def _describe(self, incremental: Incremental, applier: Applier) -> None:
+        """Takes notice of columns that changed, in the catalog, of tables that have had no change of a row since."""
+        if not incremental.outdated:
+            return
+        assert self._connection is not None
+        for table in tables_of(self._connection):
+            if table.relation.oid in incremental.outdated:
+                identified = replace(table.relation, identified_by=table.key)
+                self.tables.describe(identified, applier.lsn, self._find_key)
+        gone = incremental.outdated - {table.relation.oid for table in tables_of(self._connection)}
+        for oid in gone & self.tables.by_oid.keys():
+            self.tables.stop(self.tables.by_oid[oid], "The table was dropped.", applier.lsn)
+        incremental.outdated.clear()
+        applier.heartbeat()
 
     def _find_new_tables(self) -> None:
         """Publishes and adds tables that match by now; the next commit makes jobs of them."""

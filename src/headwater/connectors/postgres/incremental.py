@@ -17,15 +17,16 @@ import numpy as np
 import psycopg
 import pyarrow as pa
 
+from headwater.cdc.relations import Relation
 from headwater.cdc.transactions import LogicalMessage, Transaction
 from headwater.cdc.values import convert
 from headwater.cdc.windows import Window, key_hashes
 from headwater.connectors.postgres.applying import tombstones
 from headwater.connectors.postgres.copying import Blocks, Copier, selected
-from headwater.connectors.postgres.inventory import Connection
+from headwater.connectors.postgres.inventory import Connection, tables_of
 from headwater.connectors.postgres.naming import literal, qualified, quoted
 from headwater.connectors.postgres.options import CaptureOptions
-from headwater.connectors.postgres.snapshot import blocks_of, chunk_query, completed
+from headwater.connectors.postgres.snapshot import blocks_of, chunk_query, completed, layout_of
 from headwater.connectors.postgres.staging import Staging
 from headwater.connectors.postgres.tables import Table, Tables
 from headwater.errors import HeadwaterError
@@ -51,6 +52,7 @@ class Job:
     purge: bool = False
     blocks: tuple[Blocks, ...] | None = None
     keys: tuple[tuple[str, ...], ...] = ()
+    layout: dict[str, list[Any]] | None = None
 
     def to_json(self) -> dict[str, Any]:
         blocks = None if self.blocks is None else [[each.table, each.first, each.end] for each in self.blocks]
@@ -60,14 +62,15 @@ class Job:
             "where": self.where,
             "purge": self.purge,
             "blocks": blocks,
-            "keys": self.keys,
+            "keys": [list(key) for key in self.keys],
+            "layout": self.layout,
         }
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Job:
         blocks = None if value["blocks"] is None else tuple(Blocks(*each) for each in value["blocks"])
         keys = tuple(tuple(key) for key in value.get("keys", ()))
-        return cls(value["id"], value["oid"], value["where"], value["purge"], blocks, keys)
+        return cls(value["id"], value["oid"], value["where"], value["purge"], blocks, keys, value.get("layout"))
 
 
 def new_job(oid: int, *, where: str | None = None, purge: bool = False) -> Job:
@@ -111,6 +114,7 @@ class Incremental:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self.failure: Exception | None = None
+        self.outdated: set[int] = set()
         self.rows_read = 0
         self.refresh()
 
@@ -258,6 +262,11 @@ class Incremental:
                     self._drop_job(job)
                     continue
                 connection = connection or self._options.address.connect()
+                if not has_columns(connection, table.relation):
+                    # The stream tells of it with the next change; until then the stream's thread asks the catalog.
+                    self.outdated.add(job.oid)
+                    self._stopped.wait(POLL_SECONDS)
+                    continue
                 copier = copier or Copier(self._options.address)
                 self._read_job(job, table, connection, copier)
         finally:
@@ -273,15 +282,22 @@ class Incremental:
         if job.keys:
             self._read_chunk(_Chunk(uuid.uuid4().hex, job, table, None), _keys_query(job, table), connection, copier)
             return
-        if job.blocks is None:
+        layout = layout_of(connection, [table])
+        if job.blocks is None or job.layout != layout:
+            # Not planned yet, or written anew since: rows may lie in blocks that were read before they did.
             self._wait_for_others(connection)
-            job = replace(job, blocks=tuple(blocks_of(connection, table)))
+            layout = layout_of(connection, [table])
+            job = replace(job, blocks=tuple(blocks_of(connection, table)), layout=layout)
         blocks = job.blocks[0] if job.blocks else None
         query = None if blocks is None else chunk_query(table, blocks, job.where)
         self._read_chunk(_Chunk(uuid.uuid4().hex, job, table, blocks), query, connection, copier)
 
     def _read_chunk(self, chunk: _Chunk, query: str | None, connection: Connection, copier: Copier) -> None:
-        """Reads between two marks, and returns when the stream has brought the second one."""
+        """Reads between two marks, and returns when the stream has brought the second one.
+
+        A chunk of a table that is written anew while it is read does not count: the mark that would let it in is not
+        written, and the job is planned again.
+        """
         with self._change:
             self._chunk = chunk
         self._mark(connection, chunk, "low")
@@ -289,6 +305,10 @@ class Incremental:
         parts = [] if query is None else list(copier.rows(relation, query))
         empty = relation.arrow.empty_table()
         chunk.rows = pa.concat_tables([empty, *parts], promote_options="default") if parts else empty
+        if chunk.job.layout is not None and chunk.job.layout != layout_of(connection, [chunk.table]):
+            with self._change:
+                self._chunk = None
+            return
         self._mark(connection, chunk, "high")
         with self._change:
             self._change.wait_for(lambda: self._chunk is not chunk or self._stopped.is_set())
@@ -329,6 +349,12 @@ class Incremental:
         """Adds to a commit that a job is done."""
         left = [each for each in self._state["jobs"] if each["id"] != job.id]
         commit.bookmark(self._options.names.snapshot, {**self._state, "jobs": left}, expect=self._state)
+
+
+def has_columns(connection: Connection, relation: Relation) -> bool:
+    """Whether a table still has the columns, and their types, with which it would be read."""
+    found = next((each.relation for each in tables_of(connection) if each.relation.oid == relation.oid), None)
+    return found is not None and found.columns == relation.columns
 
 
 def _keys_query(job: Job, table: Table) -> str:

@@ -43,6 +43,16 @@ WHERE c.oid = %s AND c.relkind = 'r' AND NOT c.relispartition
 """
 
 
+_FILES = """
+SELECT pg_relation_filenode(t.relid)::int8 FROM pg_partition_tree(%s::oid::regclass) t WHERE t.isleaf
+UNION ALL SELECT pg_relation_filenode(oid)::int8 FROM pg_class WHERE oid = %s ORDER BY 1
+"""
+_COLUMNS = """
+SELECT attname::text, atttypid::int8, atttypmod FROM pg_attribute
+WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A part of a table that is read at once. Its number is its place in the plan."""
@@ -50,6 +60,20 @@ class Chunk:
     number: int
     oid: int
     blocks: Blocks
+
+
+def layout_of(connection: Connection, tables: Sequence[Table]) -> dict[str, list[object]]:
+    """What must stay as it is for blocks to hold the same rows: the files of each table, and its columns.
+
+    `VACUUM FULL`, `CLUSTER` and some changes of a type write a table anew, and rows move without a change of their own.
+    """
+    found: dict[str, list[object]] = {}
+    for table in tables:
+        oid = table.relation.oid
+        files = connection.execute(_FILES, (oid, oid)).fetchall()
+        columns = connection.execute(_COLUMNS, (oid,)).fetchall()
+        found[str(oid)] = [[row[0] for row in files], [list(row) for row in columns]]
+    return found
 
 
 def blocks_of(connection: Connection, table: Table) -> list[Blocks]:
@@ -87,8 +111,14 @@ class FirstSnapshot:
         places = [(table, blocks) for table in tables for blocks in blocks_of(connection, table)]
         chunks = [Chunk(number, table.relation.oid, blocks) for number, (table, blocks) in enumerate(places)]
         plan = [[each.oid, each.blocks.table, each.blocks.first, each.blocks.end] for each in chunks]
-        _write(self._directory / "plan.json", json.dumps({"start": format_lsn(start), "chunks": plan}).encode())
+        content = {"start": format_lsn(start), "chunks": plan, "layout": layout_of(connection, tables)}
+        _write(self._directory / "plan.json", json.dumps(content).encode())
         return chunks
+
+    def is_as_planned(self, connection: Connection, tables: Sequence[Table]) -> bool:
+        """Whether the tables still lie in the blocks that were planned."""
+        plan = json.loads((self._directory / "plan.json").read_bytes())
+        return bool(plan["layout"] == layout_of(connection, tables))
 
     def chunks(self) -> tuple[str, list[Chunk]]:
         """Where the stream begins, and the plan."""
