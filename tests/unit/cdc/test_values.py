@@ -1,0 +1,77 @@
+"""Texts of PostgreSQL as Arrow values, and types as types."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.cdc.arrays import parse_array
+from headwater.cdc.types import arrow_type
+from headwater.cdc.values import convert
+from headwater.cdc.windows import Window
+
+
+def modifier(precision: int, scale: int) -> int:
+    return (precision << 16 | scale & 0x7FF) + 4
+
+
+@pytest.mark.parametrize(
+    ("name", "given_modifier", "expected"),
+    [
+        ("numeric", modifier(10, 2), pa.decimal128(10, 2)),
+        ("numeric", modifier(3, -2), pa.decimal128(5, 0)),
+        ("numeric", modifier(3, 5), pa.decimal128(5, 5)),
+        ("numeric", modifier(39, 2), pa.string()),
+        ("numeric", -1, pa.string()),
+        ("_numeric", modifier(6, 2), pa.list_(pa.decimal128(6, 2))),
+        ("_int4", -1, pa.list_(pa.int32())),
+        ("_box", -1, pa.string()),
+        ("public.mood", -1, pa.string()),
+    ],
+)
+def test_types(name: str, given_modifier: int, expected: pa.DataType) -> None:
+    assert arrow_type(name, given_modifier) == expected
+
+
+@pytest.mark.parametrize(
+    ("arrow", "texts", "values", "specials"),
+    [
+        (pa.decimal128(10, 2), ["1.50", "NaN", None], [Decimal("1.50"), None, None], {1: "NaN"}),
+        (pa.binary(), ["\\x00ff", None, "\\x", "\\x61"], [b"\x00\xff", None, b"", b"a"], {}),
+        (pa.bool_(), ["t", "f", None], [True, False, None], {}),
+        (pa.list_(pa.int32()), ["{1,NULL}", "{{1}}", None], [[1, None], None, None], {1: "{{1}}"}),
+        (pa.list_(pa.date32()), ["{infinity}"], [None], {0: "{infinity}"}),
+    ],
+)
+def test_values(arrow: pa.DataType, texts: list[str | None], values: list[Any], specials: dict[int, str]) -> None:
+    found, refused = convert(pa.array(texts, pa.string()), arrow)
+    assert (found.to_pylist(), refused) == (values, specials)
+    sliced, _ = convert(pa.array(["junk", *texts], pa.string()).slice(1), arrow)
+    assert sliced.to_pylist() == values
+
+
+def quoted(element: str | None) -> str:
+    return "NULL" if element is None else '"' + element.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@given(st.lists(st.none() | st.text()))
+def test_arrays_are_read_back(elements: list[str | None]) -> None:
+    assert parse_array("{" + ",".join(map(quoted, elements)) + "}") == elements
+
+
+@pytest.mark.parametrize("text", ["", "{", "{1", "{1,2}}", "[0:1]={1,2}", "{{1},{2}}", '{"a}', "{1 2"])
+def test_what_is_no_plain_array(text: str) -> None:
+    assert parse_array(text) is None
+
+
+def test_a_window_leaves_out_what_passed() -> None:
+    chunk = pa.table({"id": [1, 2, 3], "n": [0, 0, 0]})
+    window = Window(("id",))
+    assert window.unaffected(chunk) is chunk
+    window.pass_by(pa.table({"id": pa.array([2], pa.int32())}))
+    assert window.unaffected(chunk)["id"].to_pylist() == [1, 3]
