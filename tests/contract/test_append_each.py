@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from headwater.log.commit import Conflict
 from headwater.log.port import Log
+from headwater.model.position import Position
+from headwater.model.types import CommitNumber
+from tests.contract.implementation import Implementation
 
 
 def rows(count: int) -> pa.Table:
@@ -63,3 +67,46 @@ def test_more_commits_than_one_write_takes(log: Log) -> None:
         commit.append_each("a", rows(3000), np.arange(3000), commits=3000)
     assert log.table("a").num_rows == 3000
     assert len(commits_of(log, "a")) == 3000
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_reading_begins_and_ends_between_any_two_of_the_commits(
+    log: Log,
+    implementation: Implementation,
+    settled: bool,
+) -> None:
+    log.create("a", "id bigint, name string", key="id", partitions=2)
+    log.append("a", rows(1))
+    before = log.position().commit
+    with log.commit() as commit:
+        commit.append_each("a", rows(4000), np.arange(4000) // 2, commits=2000)
+    if settled:
+        implementation.settle(log, "a")
+    for at in (0, 1, 2, 999, 1000, 1998, 1999, 2000):
+        position = Position(CommitNumber(before + at))
+        assert log.scan("a", end=position).num_rows == 1 + 2 * at
+        beyond = log.scan("a", start=position, end=commit.position)
+        assert sorted(beyond["id"].to_pylist()) == list(range(2 * at, 4000))
+    table = log.table("a", at=Position(CommitNumber(before + 10)))
+    assert sorted(table["id"].to_pylist()) == list(range(20))
+
+
+def test_records_without_a_number_belong_to_the_last_commit(log: Log) -> None:
+    log.create("a", "id bigint, name string", key="id")
+    log.create("history", "id bigint, name string")
+    before = log.position().commit
+    with log.commit() as commit:
+        commit.append_each("a", rows(3), np.array([0, 1, 1]), commits=2)
+        commit.append("history", rows(2))
+    assert commits_of(log, "a") == {before + 1: [0], before + 2: [1, 2]}
+    assert commits_of(log, "history") == {before + 2: [0, 1]}
+
+
+def test_records_that_do_not_fit_become_dead_letters_of_their_commits(log: Log) -> None:
+    log.create("a", "id bigint NOT NULL", key="id", dead_letter="a-dead")
+    given = pa.table({"id": pa.array([1, None, 3], pa.int64())})
+    before = log.position().commit
+    with log.commit() as commit:
+        commit.append_each("a", given, np.array([0, 1, 2]), commits=3)
+    assert commits_of(log, "a") == {before + 1: [1], before + 3: [3]}
+    assert [record.position.commit for record in log.read("a-dead")] == [before + 2]

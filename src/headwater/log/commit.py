@@ -55,6 +55,7 @@ class Conflict:
     actual: object
 
 
+Numbers = npt.NDArray[np.int64]
 Outcome = Committed | Conflict | UsageError
 """What the writer makes of one request; an error concerns this request alone, not the others of its group."""
 
@@ -63,14 +64,15 @@ Outcome = Committed | Conflict | UsageError
 class Piece:
     """Records for one partition, in their topic's current columns (and `_deleted`, `_headers` where they have any).
 
-    `numbers` says, for a request of many commits, to which of them each record belongs; it never falls.
+    `numbers` says, for a request of many commits, to which of them each record belongs; it never falls. Records without
+    them belong to the last.
     """
 
     topic: Topic
     partition: int
     records: pa.Table
     dead: bool = False
-    numbers: npt.NDArray[np.int64] | None = None
+    numbers: Numbers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ class Prepare(Protocol):
         partition: int | None = None,
         headers: Mapping[str, str] | None = None,
         delete: bool = False,
+        numbers: Numbers | None = None,
     ) -> list[Piece]: ...
 
 
@@ -183,20 +186,20 @@ class Commit:
         self._check_open()
         self._request.pieces += self._prepare(topic, rows, partition=partition, headers=self._headers)
 
-    def append_each(self, topic: str, rows: pa.Table, numbers: npt.NDArray[np.int64], *, commits: int) -> None:
+    def append_each(self, topic: str, rows: pa.Table, numbers: Numbers, *, commits: int) -> None:
         """Adds records that become many commits in a row, with one sync: record i goes to the one `numbers[i]`.
 
         `numbers` go from 0 to `commits` - 1 and never fall. For a source that brings many small transactions, each of
         which shall be a commit of its own. All are durable together; bookmarks move with the last, and `position` is
-        that one's. Every call of one commit gives the same `commits`.
+        that one's; so do records that `append` adds. Every call of one commit gives the same `commits`.
         """
         self._check_open()
         self._request.commits = commits
-        pieces = self._prepare(topic, rows, headers=self._headers)
-        if len(pieces) == 1 and not pieces[0].dead and pieces[0].records.num_rows == rows.num_rows:
-            self._request.pieces.append(replace(pieces[0], numbers=numbers))
+        pieces = self._prepare(topic, rows, headers=self._headers, numbers=numbers)
+        if not any(piece.dead for piece in pieces):
+            self._request.pieces += pieces
             return
-        # Records were divided among partitions, or some became dead letters: each commit is divided for itself.
+        # Some became dead letters, and say not of which commit: each is prepared for itself.
         for number in np.unique(numbers):
             first, end = np.searchsorted(numbers, [number, number + 1])
             for piece in self._prepare(topic, rows.slice(int(first), int(end - first)), headers=self._headers):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 
 from headwater.errors import InvalidRecords, RejectedRecord, UsageError
 from headwater.log.arguments import is_whole
-from headwater.log.commit import Piece
+from headwater.log.commit import Numbers, Piece
 from headwater.log.port import Rows
 from headwater.log.registry import Registry
 from headwater.log.sealed import PARTITION
@@ -22,6 +23,10 @@ from headwater.model.rows import parse_json_lines, to_arrow
 
 # Without a key, an append is spread over the partitions in runs of at least so many records.
 SPREAD_ROWS_MIN = 1000
+
+
+# To which commit a record belongs, while records are divided.
+_NUMBER = pa.field("_number", pa.int64())
 
 
 class Intake:
@@ -42,12 +47,19 @@ class Intake:
         partition: int | None = None,
         headers: Mapping[str, str] | None = None,
         delete: bool = False,
+        numbers: Numbers | None = None,
     ) -> list[Piece]:
-        """The records per partition, and those that do not fit for the dead-letter topic, if there is one."""
+        """The records per partition, and those that do not fit for the dead-letter topic, if there is one.
+
+        `numbers` say to which of several commits each record belongs, and are divided as the records are.
+        """
         found = self._registry.topic(topic)
         rows = as_rows(rows)
         records, rejected = _tombstones(found, rows) if delete else _records(found, rows)
+        if numbers is not None and records.num_rows == len(numbers):
+            records = records.append_column(_NUMBER, pa.array(numbers))
         pieces = self._divide(found, _with_headers(records, headers), partition) if records.num_rows else []
+        pieces = [_numbered(piece) for piece in pieces] if numbers is not None else pieces
         if rejected:
             pieces.append(self._dead_letters(found, rejected))
         return pieces
@@ -171,6 +183,13 @@ def _by_partition(topic: Topic, records: pa.Table, chosen: np.ndarray) -> list[P
         for partition, (first, end) in enumerate(itertools.pairwise(bounds))
         if end > first
     ]
+
+
+def _numbered(piece: Piece) -> Piece:
+    if _NUMBER.name not in piece.records.column_names:
+        return piece
+    numbers = piece.records[_NUMBER.name].to_numpy()
+    return replace(piece, records=piece.records.drop_columns([_NUMBER.name]), numbers=numbers)
 
 
 def _check_partition(topic: Topic, partition: int) -> None:

@@ -220,12 +220,12 @@ class PartitionReader:
                 runs.append((kind, stored_schema(self.topic.schemas[frame.schema_version], frame.flags), []))
             runs[-1][2].append(read_body(buffer, frame, runs[-1][1]))
         rows = [frame.rows for frame in frames]
+        tables = [pa.Table.from_batches(batches) for _, _, batches in runs]
         system = {
             OFFSET.name: pa.array(np.arange(frames[0].offset, frames[0].offset + sum(rows), dtype=np.int64)),
-            COMMIT.name: pa.array(np.repeat(np.array([frame.commit for frame in frames], dtype=np.int64), rows)),
+            COMMIT.name: _commits(frames, tables),
             AT.name: pa.array(np.repeat(np.array([frame.at for frame in frames], dtype=np.int64), rows)).cast(AT.type),
         }
-        tables = [pa.Table.from_batches(batches) for _, _, batches in runs]
         return self._batch(tables, system, frames[-1].offset + frames[-1].rows)
 
     def _batch(self, tables: list[pa.Table], system: dict[str, pa.Array], next_offset: int) -> Batch:
@@ -269,6 +269,18 @@ class PartitionReader:
 
     def _wanted(self) -> list[str]:
         return self._columns if self._columns is not None else [*self.topic.schema.names, *SYSTEM_COLUMNS]
+
+
+def _commits(frames: list[Frame], tables: list[pa.Table]) -> pa.Array | pa.ChunkedArray:
+    """The commit of each record: that of its frame, or in a frame of many commits, its own."""
+    rows = [frame.rows for frame in frames]
+    commits = np.repeat(np.array([frame.commit for frame in frames], dtype=np.int64), rows)
+    at = 0
+    for table in tables:
+        if COMMIT.name in table.column_names:
+            commits[at : at + table.num_rows] = table[COMMIT.name].to_numpy()
+        at += table.num_rows
+    return pa.array(commits)
 
 
 def _stacked(tables: list[pa.Table], field: pa.Field) -> pa.ChunkedArray:

@@ -4,7 +4,8 @@
     header  = magic, flags, schema version, rows, body bytes, first offset, commit, time, checksum
 
 The checksum (XXH3, 64 bits) covers the header before it and the body. Offset, commit and time of a record follow
-from its frame's header. Frames stand one behind the other from byte 0 to the segment's committed end, which the
+from its frame's header; in a frame of many commits the header has the first one, and a column says whose each record
+is. Frames stand one behind the other from byte 0 to the segment's committed end, which the
 catalog knows; what is behind that end does not exist.
 """
 
@@ -25,7 +26,8 @@ CHECKED_BYTES = HEADER.size - 8
 
 DELETED = pa.field("_deleted", pa.bool_())
 HEADERS = pa.field("_headers", pa.map_(pa.string(), pa.string()))
-HAS_DELETED, HAS_HEADERS = 1, 2
+COMMITS = pa.field("_commit", pa.int64())
+HAS_DELETED, HAS_HEADERS, HAS_COMMITS = 1, 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ def stored_schema(schema: pa.Schema, flags: int) -> pa.Schema:
         fields.append(DELETED)
     if flags & HAS_HEADERS:
         fields.append(HEADERS)
+    if flags & HAS_COMMITS:
+        fields.append(COMMITS)
     return pa.schema(fields)
 
 
@@ -58,7 +62,8 @@ def encode_frame(
 ) -> list[bytes | memoryview]:
     """The frame's bytes, in parts, so that the body is not copied. The batch is in `stored_schema` order."""
     names = batch.schema.names
-    flags = (HAS_DELETED if DELETED.name in names else 0) | (HAS_HEADERS if HEADERS.name in names else 0)
+    columns = ((DELETED, HAS_DELETED), (HEADERS, HAS_HEADERS), (COMMITS, HAS_COMMITS))
+    flags = sum(flag for column, flag in columns if column.name in names)
     body = memoryview(batch.serialize())
     head = HEADER.pack(MAGIC, flags, 0, schema_version, batch.num_rows, len(body), offset, commit, at, 0)[
         :CHECKED_BYTES

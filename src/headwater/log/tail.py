@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sqlite3
 import uuid
@@ -19,7 +18,7 @@ import pyarrow as pa
 
 from headwater.errors import Corrupt
 from headwater.log.catalog import Durability
-from headwater.log.segment import encode_frame
+from headwater.log.segment import COMMITS, encode_frame
 from headwater.log.storage import Storage, storage_error
 from headwater.log.topic import Topic
 
@@ -30,8 +29,6 @@ FRAME_BYTES_MAX = 8 << 20
 WRITE_BYTES_MAX = 32 << 20
 # How many buffers one call of the operating system takes, at most.
 WRITE_PARTS_MAX = 1000
-# Commits of fewer records than this, on average, are cut from one batch instead of each being a table of its own.
-BATCH_ROWS_MIN = 4096
 # A reader that starts somewhere in a segment looks at most at so many bytes before it finds its place.
 MARK_EVERY_BYTES = 256 << 10
 SYNC_THREADS = 8
@@ -81,7 +78,7 @@ class Tails:
         self, tx: sqlite3.Connection, topic: Topic, partition: int, tables: Sequence[pa.Table], commit: int, at: int
     ) -> tuple[int, int]:
         """Writes the records to the partition's active segment; the first offset and the end."""
-        return self._append(tx, topic, partition, ((commit, batch) for batch in _batches(tables)), commit, at)
+        return self._append(tx, topic, partition, ((commit, batch) for batch in _batches(tables)), commit, commit, at)
 
     def append_each(
         self,
@@ -93,14 +90,9 @@ class Tails:
         at: int,
     ) -> tuple[int, int]:
         """As `append`, for records of many commits: record i belongs to `commits[i]`, which never falls."""
-        bounds = [0, *(np.flatnonzero(np.diff(commits)) + 1).tolist(), len(commits)]
-        if len(bounds) - 1 < len(commits) // BATCH_ROWS_MIN:
-            slices = ((int(commits[a]), table.slice(a, b - a)) for a, b in itertools.pairwise(bounds))
-            batches = ((commit, batch) for commit, part in slices for batch in _batches([part]))
-        else:
-            [whole] = table.combine_chunks().to_batches()
-            batches = ((int(commits[a]), whole.slice(a, b - a)) for a, b in itertools.pairwise(bounds))
-        return self._append(tx, topic, partition, batches, int(commits[0]), at)
+        whole = table.append_column(COMMITS, pa.array(commits))
+        batches = ((int(batch.column(COMMITS.name)[0].as_py()), batch) for batch in _batches([whole]))
+        return self._append(tx, topic, partition, batches, int(commits[0]), int(commits[-1]), at)
 
     def _append(
         self,
@@ -108,14 +100,15 @@ class Tails:
         topic: Topic,
         partition: int,
         batches: Iterable[tuple[int, pa.RecordBatch]],
-        commit: int,
+        first_commit: int,
+        last_commit: int,
         at: int,
     ) -> tuple[int, int]:
-        tail = self._tail(tx, topic, partition, commit, at)
+        tail = self._tail(tx, topic, partition, first_commit, at)
         self._check_file(tail)
         first, parts, position = tail.end_offset, [], tail.bytes
         marks: list[tuple[int, int, int, int, int]] = []
-        for commit, batch in batches:  # noqa: PLR1704 - the last one counts below
+        for commit, batch in batches:
             frame = encode_frame(
                 batch, schema_version=topic.schema_version, offset=tail.end_offset, commit=commit, at=at
             )
@@ -133,7 +126,7 @@ class Tails:
         tx.execute(
             "UPDATE segments SET end_offset = ?, last_commit = ?, last_at = ?, bytes = ?, rows = rows + ?, marked = ? "
             "WHERE id = ?",
-            (tail.end_offset, commit, at, tail.bytes, tail.end_offset - first, tail.marked, tail.segment),
+            (tail.end_offset, last_commit, at, tail.bytes, tail.end_offset - first, tail.marked, tail.segment),
         )
         tx.execute(
             "UPDATE partitions SET end_offset = ? WHERE topic_id = ? AND partition = ?",

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.errors import Fenced, Indeterminate, OutOfSequence, UnknownTopic
@@ -162,7 +163,8 @@ class Writer:
         offsets: dict[tuple[str, int], tuple[int, int]] = {}
         for piece in request.pieces:
             topic, numbers = piece.topic, piece.numbers
-            assert numbers is not None, "a request of many commits says to which each record belongs"
+            if numbers is None:
+                numbers = np.full(piece.records.num_rows, request.commits - 1, np.int64)
             begin, end = self._tails.append_each(
                 group.tx, topic, piece.partition, piece.records, numbers + first, group.at
             )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from headwater.errors import Corrupt
 from headwater.log.segment import (
     DELETED,
+    HAS_COMMITS,
     HAS_DELETED,
     HAS_HEADERS,
     HEADER,
@@ -39,6 +40,8 @@ def batch(rows: list[tuple[int, str | None]], flags: int = 0) -> pa.RecordBatch:
         columns.append(pa.array([number % 2 == 0 for number, _ in rows]))
     if flags & HAS_HEADERS:
         columns.append(pa.array([[("k", str(number))] for number, _ in rows], HEADERS.type))
+    if flags & HAS_COMMITS:
+        columns.append(pa.array(range(len(rows)), pa.int64()))
     return pa.record_batch(columns, schema=stored_schema(SCHEMA, flags))
 
 
@@ -62,7 +65,7 @@ def walk(content: bytes, end_offset: int, *, offset: int = 0, complete: bool = T
 THREE = [batch([(1, "one"), (2, None)]), batch([(3, "three")]), batch([(4, "four"), (5, "five"), (6, None)])]
 
 
-@given(runs, numbers.filter(lambda offset: offset < 2**62), st.sampled_from([0, 1, 2, 3]))
+@given(runs, numbers.filter(lambda offset: offset < 2**62), st.integers(0, 7))
 def test_what_was_written_is_read(given_runs: list[list[tuple[int, str | None]]], offset: int, flags: int) -> None:
     batches = [batch(rows, flags) for rows in given_runs]
     content, end = segment_bytes(*batches, offset=offset)
