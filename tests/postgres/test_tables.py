@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import psycopg
@@ -9,7 +10,7 @@ import psycopg
 import headwater as hw
 from headwater.connectors.postgres.capture import Capture
 from tests.postgres.conftest import Make
-from tests.postgres.oracle import assert_same, catch_up, log_rows
+from tests.postgres.oracle import assert_same, catch_up, log_rows, source_rows
 
 Source = psycopg.Connection[Any]
 
@@ -76,6 +77,82 @@ def test_a_table_without_a_key_is_appended_to(source: Source, log: hw.EmbeddedLo
         {"n": 1, "note": "a"},
         {"n": 2, "note": "b"},
     ]
+
+
+def counted(source: Source, log: hw.EmbeddedLog, capture: Capture, table: str) -> None:
+    """That the topic has exactly as many rows of each content as the table has."""
+    rows = log_rows(log, capture.options.names.topic("public", table))
+    found = sorted(json.dumps({k: v for k, v in row.items() if k != "_row"}, sort_keys=True) for row in rows)
+    expected = sorted(json.dumps(row, sort_keys=True) for row in source_rows(source, f"SELECT * FROM {table}"))
+    assert found == expected
+
+
+def test_a_table_without_a_key_whose_whole_rows_come(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+    source.execute("CREATE TABLE e (n int4, note text, at date); ALTER TABLE e REPLICA IDENTITY FULL")
+    source.execute("INSERT INTO e VALUES (1, 'a'), (1, 'a'), (2, NULL), (NULL, NULL), (NULL, NULL)")
+    capture = make("e")
+    catch_up(capture, source)
+    counted(source, log, capture, "e")
+    source.execute("INSERT INTO e VALUES (1, 'a'), (3, 'it''s \\ \"quoted\"')")
+    source.execute("UPDATE e SET note = 'b' WHERE ctid = (SELECT min(ctid) FROM e WHERE n = 1)")
+    source.execute("DELETE FROM e WHERE ctid = (SELECT max(ctid) FROM e WHERE n IS NULL)")
+    catch_up(capture, source)
+    counted(source, log, capture, "e")
+    with source.transaction():
+        source.execute("UPDATE e SET n = n")  # changes nothing
+        source.execute("INSERT INTO e SELECT g % 3, 'many' FROM generate_series(1, 100) g")
+        source.execute("DELETE FROM e WHERE note = 'many' AND n = 1")
+        source.execute("UPDATE e SET n = 7 WHERE note = 'many'")
+    catch_up(make("e"), source)  # another process, which has to learn how many there are
+    counted(source, log, capture, "e")
+    source.execute("INSERT INTO e VALUES (1, 'x', 'infinity'), (1, 'x', '-infinity'), (1, 'x', NULL)")
+    source.execute("DELETE FROM e WHERE at = '-infinity'")
+    catch_up(capture, source)
+    rows = log_rows(log, capture.options.names.topic("public", "e"))
+    assert [row["at"] for row in rows if row["note"] == "x"] == [None, None]
+    source.execute("DELETE FROM e WHERE at = 'infinity'; TRUNCATE e; INSERT INTO e VALUES (1, 'a')")
+    catch_up(capture, source)
+    counted(source, log, capture, "e")
+    source.execute("DELETE FROM e")
+    catch_up(capture, source)
+    assert log_rows(log, capture.options.names.topic("public", "e")) == []
+
+
+def test_large_values_of_counted_rows(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+    source.execute("CREATE TABLE e (n int4, note text); ALTER TABLE e REPLICA IDENTITY FULL")
+    source.execute("ALTER TABLE e ALTER note SET STORAGE EXTERNAL")
+    source.execute("INSERT INTO e SELECT g % 2, repeat(md5((g % 3)::text), 1000) FROM generate_series(1, 12) g")
+    capture = make("e")
+    catch_up(capture, source)
+    source.execute("UPDATE e SET n = n + 1 WHERE n = 0")  # the large value is not touched
+    source.execute("DELETE FROM e WHERE ctid IN (SELECT ctid FROM e LIMIT 3)")
+    catch_up(capture, source)
+    counted(source, log, capture, "e")
+
+
+def test_counted_rows_are_read_again_and_set_right(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+    source.execute("CREATE TABLE e (n int4, note text); ALTER TABLE e REPLICA IDENTITY FULL")
+    source.execute("INSERT INTO e SELECT g % 10, 'x' FROM generate_series(1, 100) g")
+    capture = make("e")
+    catch_up(capture, source)
+    topic = capture.options.names.topic("public", "e")
+    [lost] = log.table(topic)["_row"].to_pylist()[:1]
+    log.delete(topic, [{"_row": lost}])
+    log.append(topic, [{"_row": "0" * 32 + "-1", "n": 99, "note": "not in the database"}])
+    records = log.scan(topic).num_rows
+    capture.request("e", purge=True)
+    catch_up(capture, source)
+    counted(source, log, capture, "e")
+    assert log.scan(topic).num_rows == records + 2, "what was right is not written again"
+    source.execute("ALTER TABLE e ADD COLUMN more int4; ALTER TABLE e ADD COLUMN given int4 DEFAULT 5")
+    source.execute("DELETE FROM e WHERE n = 1; UPDATE e SET more = 1 WHERE n = 2; INSERT INTO e VALUES (1, 'x')")
+    catch_up(capture, source)
+    counted(source, log, capture, "e")
+    source.execute("ALTER TABLE e REPLICA IDENTITY DEFAULT; INSERT INTO e VALUES (1, 'x')")
+    catch_up(capture, source)
+    table = capture.tables.named("e")
+    assert table is not None
+    assert "FULL" in str(table.stopped)
 
 
 def test_columns_come_go_and_grow(source: Source, log: hw.EmbeddedLog, make: Make) -> None:

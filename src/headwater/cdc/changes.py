@@ -1,7 +1,8 @@
 """The changes of one table in a stretch, as one Arrow table in the order of the stream.
 
 An update is its new row; one that moves a row to another key is a tombstone of the old key before it. A delete is a
-tombstone: the key, and nothing else.
+tombstone: the key, and nothing else. Of a table whose rows nothing identifies but their whole content, a tombstone is
+the whole old row, and every update has one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.cdc.identity import Digests, digests, row_texts
 from headwater.cdc.relations import Relation
 from headwater.cdc.stretch import DELETE, INSERT, UPDATE, Bytes, Positions, Stretch
 from headwater.cdc.tuples import Cells, read_tuples
@@ -21,7 +23,7 @@ from headwater.cdc.values import convert
 
 Mask = npt.NDArray[np.bool_]
 CREATED, UPDATED, DELETED = (ord(operation) for operation in "cud")
-_NEW = ord("N")
+_NEW, _OLD = ord("N"), ord("O")
 # Where the tuple begins in a body: behind the relation's number and the mark that says which tuple it is.
 _MARK, _TUPLE = 4, 5
 
@@ -31,7 +33,7 @@ class Changes:
     """Rows with the columns of their relation, and about each: which message it comes from, and what was done.
 
     `unchanged` has, for columns with values that were not sent, which rows lack theirs. `specials` are the texts of
-    values that a column can not hold: (row, column, text).
+    values that a column can not hold: (row, column, text). `digests` are of whole rows, if they were asked for.
     """
 
     rows: pa.Table
@@ -40,6 +42,7 @@ class Changes:
     deleted: Mask
     unchanged: dict[str, Mask]
     specials: list[tuple[int, str, str]]
+    digests: Digests | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,29 @@ def read_changes(stretch: Stretch, messages: Positions, relation: Relation, key:
         cells, _ = read_tuples(stretch.data, stretch.bodies[removed] + _TUPLE, len(relation.columns))
         parts.append(_Part(cells, removed, np.full(len(removed), DELETED, np.uint8), tombstone=True))
     return _assembled(parts, relation, key)
+
+
+def read_whole_changes(stretch: Stretch, messages: Positions, relation: Relation) -> Changes | None:
+    """The changes of a table whose rows are identified by all their values; None if an old row was not sent whole."""
+    kinds, marks = stretch.kinds[messages], stretch.data[stretch.bodies[messages] + _MARK]
+    if np.any((kinds != INSERT) & (marks != _OLD)):
+        return None
+    count, replaced = len(relation.columns), messages[kinds != INSERT]
+    old, ends = read_tuples(stretch.data, stretch.bodies[replaced] + _TUPLE, count)
+    updated = kinds[kinds != INSERT] == UPDATE
+    at = stretch.bodies[messages] + _TUPLE
+    at[kinds == UPDATE] = ends[updated] + 1
+    written = kinds != DELETE
+    new, _ = read_tuples(stretch.data, at[written], count)
+    has_old = kinds[written] == UPDATE
+    if has_old.any():
+        new = [_with_old(fresh, _subset(former, updated), has_old) for fresh, former in zip(new, old, strict=True)]
+    operations = np.where(kinds[written] == INSERT, CREATED, UPDATED).astype(np.uint8)
+    parts = [
+        _Part(old, replaced, np.full(len(replaced), DELETED, np.uint8), tombstone=True),
+        _Part(new, messages[written], operations, tombstone=False),
+    ]
+    return _assembled(parts, relation, relation.names, digested=True)
 
 
 def _written(stretch: Stretch, messages: Positions, relation: Relation, key: Sequence[str]) -> list[_Part]:
@@ -112,7 +138,7 @@ def _subset(cells: Cells, which: Mask | Positions) -> Cells:
     return Cells(cells.data, cells.present[which], cells.unchanged[which], cells.starts[which], cells.lengths[which])
 
 
-def _assembled(parts: list[_Part], relation: Relation, key: Sequence[str]) -> Changes:
+def _assembled(parts: list[_Part], relation: Relation, key: Sequence[str], *, digested: bool = False) -> Changes:
     messages = np.concatenate([part.messages for part in parts])
     operations = np.concatenate([part.operations for part in parts])
     tombstones = np.concatenate([np.full(len(part.messages), part.tombstone) for part in parts])
@@ -121,6 +147,7 @@ def _assembled(parts: list[_Part], relation: Relation, key: Sequence[str]) -> Ch
     columns: list[pa.Array] = []
     unchanged: dict[str, Mask] = {}
     specials: list[tuple[int, str, str]] = []
+    written: list[pa.Array] = []
     for number, column in enumerate(relation.columns):
         cells = _joined([part.cells[number] for part in parts])
         if column.name not in key and tombstones.any():
@@ -129,7 +156,10 @@ def _assembled(parts: list[_Part], relation: Relation, key: Sequence[str]) -> Ch
             cells = gone
         if order is not None:
             cells = _subset(cells, order)
-        values, refused = convert(cells.texts(), column.arrow)
+        texts = cells.texts()
+        if digested:
+            written.append(texts)
+        values, refused = convert(texts, column.arrow)
         columns.append(values)
         specials += [(row, column.name, text) for row, text in refused.items()]
         if cells.unchanged.any():
@@ -137,7 +167,8 @@ def _assembled(parts: list[_Part], relation: Relation, key: Sequence[str]) -> Ch
     if order is not None:
         messages, operations, tombstones = messages[order], operations[order], tombstones[order]
     rows = pa.Table.from_arrays(columns, schema=relation.arrow)
-    return Changes(rows, messages, operations, tombstones, unchanged, specials)
+    found = digests(row_texts(relation.names, written)) if digested else None
+    return Changes(rows, messages, operations, tombstones, unchanged, specials, found)
 
 
 def _joined(cells: list[Cells]) -> Cells:

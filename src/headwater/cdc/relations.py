@@ -11,6 +11,8 @@ import pyarrow as pa
 from headwater.cdc.types import BUILT_IN, arrow_type
 
 CATALOG_SCHEMA = "pg_catalog"
+# The replica identity of a table whose changes come with the whole old row.
+WHOLE_ROW = "f"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.cdc.changes import DELETED, Changes, read_changes
+from headwater.cdc.changes import DELETED, Changes, read_changes, read_whole_changes
 from headwater.cdc.gathering import Large, Small
 from headwater.cdc.headers import HEADERS, header_column
 from headwater.cdc.lsn import format_lsn, parse_lsn
 from headwater.cdc.relations import Relation, read_relation, read_type
 from headwater.cdc.stretch import DELETE, INSERT, MESSAGE, RELATION, TRUNCATE, TYPE, UPDATE, Stretch, of_kinds
 from headwater.cdc.transactions import LogicalMessage, Transaction, read_message
+from headwater.connectors.postgres.occurrences import Occurrences, keyed_changes
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import Outbox
 from headwater.connectors.postgres.staging import Staging
@@ -79,6 +80,7 @@ class Applier:
         self._relations: dict[int, tuple[bytes, Relation]] = {}
         self.memory = Memory(log)
         self._outbox = Outbox(log, options)
+        self._occurrences: dict[int, Occurrences] = {}
         self.changes = 0
         self.transactions = 0
         self.committed_at: float | None = None
@@ -113,6 +115,10 @@ class Applier:
         """Moves the bookmark to where the stream is, so that the database need not keep what is behind."""
         if self.passed > self.lsn or self._tables.changed or self._tables.events:
             self.commit(lambda _: None, self.passed)
+
+    def forget(self, oid: int) -> None:
+        """The topic of a table was changed by another way than the stream."""
+        self._occurrences.pop(oid, None)
 
     def uncommitted(self, table: Table) -> Iterator[pa.Table]:
         """Rows of a table that were applied and are not in the log yet, the newest first."""
@@ -233,10 +239,13 @@ class Applier:
             if table is None or table.stopped is not None or transaction.end <= table.since:
                 continue
             self._tables.truncated(table, transaction.end)
-            if not table.key:
+            if table.append_only:
                 continue
+            self._occurrences.pop(oid, None)
+            if table.counted:
+                self._occurrences[oid] = Occurrences()
             keys = [self._log.table(table.topic), *staging.seen(table.topic), *self.uncommitted(table)]
-            columns = list(table.key)
+            columns = list(table.topic_key)
             gone = pa.concat_tables([each.select(columns).cast(keys[0].select(columns).schema) for each in keys])
             rows = tombstones(gone.group_by(columns).aggregate([]), [transaction.headers])
             self._observer.rows(table, rows)
@@ -253,8 +262,29 @@ class Applier:
                 continue
             mine = messages[oids == oid]
             mine = mine[ends[mine] > table.since]
-            if len(mine):
-                yield table, read_changes(stretch, mine, self._relations[oid][1], table.key)
+            if not len(mine):
+                continue
+            relation = self._relations[oid][1]
+            if table.counted:
+                changes = self._counted(table, read_whole_changes(stretch, mine, relation), int(ends[mine[0]]))
+            else:
+                changes = read_changes(stretch, mine, relation, table.key)
+            if changes is not None:
+                yield table, changes
+
+    def _counted(self, table: Table, changes: Changes | None, lsn: int) -> Changes | None:
+        """Changes of a table whose rows are counted; None if that can not be done any more."""
+        oid = table.relation.oid
+        if changes is None:
+            self._tables.stop(table, "The old row of a change was not sent whole: set REPLICA IDENTITY FULL.", lsn)
+            return None
+        if oid not in self._occurrences:
+            self._occurrences[oid] = Occurrences.of(self._log, table.topic)
+        counted, known = keyed_changes(changes, self._occurrences[oid])
+        if not known:
+            # A row was deleted that the log does not have: its columns have changed, or somebody changed the topic.
+            self._tables.incomplete.add(oid)
+        return counted
 
     def _goes_on(self, table: Table) -> bool:
         return self._tables.by_oid[table.relation.oid].stopped is None

@@ -26,6 +26,7 @@ from headwater.connectors.postgres.applying import Applier, Fill, captured_to, p
 from headwater.connectors.postgres.checks import Plan, check, published
 from headwater.connectors.postgres.incremental import new_job
 from headwater.connectors.postgres.inventory import Connection
+from headwater.connectors.postgres.occurrences import Occurrences, keyed
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import Outbox
 from headwater.connectors.postgres.replication import Replication
@@ -197,6 +198,7 @@ class Beginning:
         names = self._options.names
         position = self._log.bookmark(names.position)
         places = {chunk.number: self._snapshot.read_at(chunk) or 0 for chunk in chunks}
+        occurrences: dict[int, Occurrences] = {}
         with self._log.commit() as commit:
             for place in sorted({*places.values(), *changes}):
                 # Changes up to a place come before what was read there.
@@ -204,7 +206,8 @@ class Beginning:
                     commit.append(topic, rows)
                 for chunk in chunks:
                     if places[chunk.number] == place:
-                        self._add(commit, self._tables.by_oid[chunk.oid], self._snapshot.staged(chunk))
+                        counted = occurrences.setdefault(chunk.oid, Occurrences())
+                        self._add(commit, self._tables.by_oid[chunk.oid], self._snapshot.staged(chunk), counted)
             reached = max(end, captured_to(self._log, self._options))
             commit.bookmark(names.position, position_of(reached), expect=position)
             commit.bookmark(names.tables, self._tables.to_json())
@@ -217,7 +220,8 @@ class Beginning:
         self._snapshot.discard()
         self._say(f"The first snapshot is in the log, as of {format_lsn(end)}.")
 
-    def _add(self, commit: Commit, table: Table, rows: pa.Table) -> None:
+    def _add(self, commit: Commit, table: Table, rows: pa.Table, occurrences: Occurrences) -> None:
+        rows = keyed(rows, occurrences) if table.counted else rows
         for part in self._outbox.route(table, rows, np.zeros(rows.num_rows, np.int64)):
             commit.append(part.topic, part.rows)
 
@@ -227,7 +231,7 @@ class Beginning:
         older = [
             new_job(table.relation.oid, purge=True)
             for table in self._tables.active()
-            if table.key and any(end for _, end in self._log.offsets(table.topic).values())
+            if not table.append_only and any(end for _, end in self._log.offsets(table.topic).values())
         ]
         active = {table.relation.oid for table in self._tables.active()}
         return [job.to_json() for job in [*changed, *older] if job.oid in active]

@@ -19,22 +19,23 @@ from headwater.cdc.lsn import format_lsn, parse_lsn
 from headwater.cdc.relations import Relation
 from headwater.cdc.transactions import LogicalMessage, Transaction
 from headwater.connectors.postgres.applying import Applier, captured_to, position_of
+from headwater.connectors.postgres.at_once import read_at_once
 from headwater.connectors.postgres.beginning import Beginning
 from headwater.connectors.postgres.checks import check, published
 from headwater.connectors.postgres.copying import EMITTED, Copier, selected, with_headers
 from headwater.connectors.postgres.incremental import Incremental, Job, new_job
-from headwater.connectors.postgres.inventory import Connection, chosen, tables_of
+from headwater.connectors.postgres.inventory import Connection, chosen, table_of, tables_of
 from headwater.connectors.postgres.naming import literal, qualified, quoted
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import MESSAGE_PREFIX, Outbox
 from headwater.connectors.postgres.replication import Replication
 from headwater.connectors.postgres.setup import Say, create_slot, drop_slot, publish
-from headwater.connectors.postgres.snapshot import Progress, blocks_of, chunk_query, completed
+from headwater.connectors.postgres.snapshot import Progress
 from headwater.connectors.postgres.staging import Staging
 from headwater.connectors.postgres.state import STREAMING, change_state, is_paused, read_state
 from headwater.connectors.postgres.tables import Event, Table, Tables
 from headwater.connectors.postgres.unchanged import Key, Values
-from headwater.errors import CaptureOvertaken, CaptureRefused, Missing, SlotLost, SourceUnavailable
+from headwater.errors import CaptureOvertaken, CaptureRefused, Missing, SlotLost, SourceUnavailable, UsageError
 from headwater.log.commit import Conflict
 from headwater.log.port import Log
 
@@ -118,8 +119,10 @@ class Capture:
         """Asks for an incremental snapshot of a table; whichever process captures will take it."""
         self.tables.load()
         table = self._known(name)
-        if not table.key:
+        if table.append_only:
             raise CaptureRefused(f"table {name!r}", [Missing("a key by which its rows replace others", _DROP_TOPIC)])
+        if where is not None:
+            self._check_condition(table, where)
         job = new_job(table.relation.oid, where=where, purge=purge)
         change_state(self.log, self.options, lambda state: {**state, "jobs": [*state.get("jobs", []), job.to_json()]})
         return job
@@ -128,10 +131,10 @@ class Capture:
         """Captures a table again that was stopped; it is read anew, by whichever process captures."""
         self.tables.load()
         table = self._known(name)
-        if not table.key:
+        if table.append_only:
             raise CaptureRefused(f"table {name!r}", [Missing("a key by which it could be read anew", _DROP_TOPIC)])
         with self.options.address.connect() as connection:
-            found = next((each for each in tables_of(connection) if each.relation.oid == table.relation.oid), None)
+            found = table_of(connection, table.relation.oid)
         if found is None:
             raise CaptureRefused(f"table {name!r}", [Missing("the table", "It was dropped, or belongs to others.")])
         resumed = self.tables.resume(replace(table, relation=found.relation, key=found.key))
@@ -140,6 +143,22 @@ class Capture:
         with self.log.commit() as commit:
             commit.bookmark(self.options.names.tables, self.tables.to_json())
         self.request(name, purge=True)
+
+    def _check_condition(self, table: Table, where: str) -> None:
+        """Refuses a condition that the database does not understand: a job that fails would come again and again."""
+        if not table.key:
+            raise UsageError(
+                f"Without a key, {table.name} can only be read as a whole.", hint="Leave the condition out."
+            )
+        name = qualified(table.relation.schema, table.relation.table)
+        with self.options.address.connect() as connection:
+            try:
+                connection.execute(f"EXPLAIN SELECT 1 FROM {name} WHERE ({where})".encode())
+            except psycopg.Error as error:
+                raise UsageError(
+                    f"The condition can not be used: {error.diag.message_primary}.",
+                    hint="It is what stands behind WHERE in a query of the table: id < 1000.",
+                ) from None
 
     def _known(self, name: str) -> Table:
         table = self.tables.named(name)
@@ -179,7 +198,7 @@ class Capture:
         assert self._connection is not None
         publications = list(published(self._connection, self.options))
         replication = Replication(self.options, applier.lsn, self._version, publications)
-        self._read_at_once(incremental)
+        self._read_at_once(incremental, applier)
         incremental.start()
         try:
             return self._stream(replication, gatherer, applier, incremental, until)
@@ -221,7 +240,7 @@ class Capture:
                 self._find_new_tables()
                 applier.heartbeat()
                 self._sweep_outbox(applier)
-                self._read_at_once(incremental)
+                self._read_at_once(incremental, applier)
                 replication.confirm(applier.lsn, ask=True)
             if until(self):
                 replication.confirm(applier.lsn)
@@ -266,9 +285,9 @@ class Capture:
         self.tables.load()
         event = Event(format_lsn(slot.start), "", "", "slot lost", lost.message)
         outbox = Outbox(self.log, self.options)
-        again = [each for each in self.tables.active() if each.key and not outbox.is_outbox(each)]
+        again = [each for each in self.tables.active() if not each.append_only and not outbox.is_outbox(each)]
         jobs = [new_job(table.relation.oid, purge=True).to_json() for table in again]
-        for table in [each for each in self.tables.active() if not each.key]:
+        for table in [each for each in self.tables.active() if each.append_only]:
             self.tables.stop(table, f"{lost.message} Without a key, what is missing can not be told.", slot.start)
         before = self.log.bookmark(names.position)
         with self.log.commit() as commit:
@@ -279,32 +298,16 @@ class Capture:
         if isinstance(commit.result, Conflict):
             raise CaptureOvertaken(self.options.name, lost.captured, str(commit.result.actual))
 
-    def _read_at_once(self, incremental: Incremental) -> None:
-        """Reads tables without a key as they are at one place of the WAL; the stream is not past it."""
+    def _read_at_once(self, incremental: Incremental, applier: Applier) -> None:
+        """Reads tables without a key that are to be read; the stream is not past where they are read."""
         assert self._connection is not None
         for job in incremental.at_once:
-            table = self.tables.by_oid[job.oid]
-            slot = create_slot(self.options, temporary=True)
-            try:
-                copier = Copier(self.options.address, slot.snapshot)
-                headers = {"lsn": format_lsn(slot.start)}
-                try:
-                    parts = [
-                        completed(rows, headers)
-                        for blocks in blocks_of(self._connection, table)
-                        for rows in copier.rows(table.relation, chunk_query(table, blocks))
-                    ]
-                finally:
-                    copier.close()
-            finally:
-                slot.connection.finish()
-            self.tables.read_at(table, slot.start)
-            with self.log.commit() as commit:
-                for rows in parts:
-                    commit.append(table.topic, rows)
-                commit.bookmark(self.options.names.tables, self.tables.to_json())
-                incremental.without(job, commit)
-            incremental.refresh()
+            found = table_of(self._connection, job.oid)
+            if found is None or found.relation.columns != self.tables.by_oid[job.oid].relation.columns:
+                incremental.outdated.add(job.oid)
+                continue
+            read_at_once(self.log, self.options, self.tables, found, incremental, job)
+            applier.forget(job.oid)
 
     def _tables_moved(self) -> bool:
         """Whether another process has changed what is known of the tables."""
@@ -316,13 +319,13 @@ class Capture:
         if not incremental.outdated:
             return
         assert self._connection is not None
-        for table in tables_of(self._connection):
-            if table.relation.oid in incremental.outdated:
-                identified = replace(table.relation, identified_by=table.key)
+        for oid in incremental.outdated & self.tables.by_oid.keys():
+            found = table_of(self._connection, oid)
+            if found is None:
+                self.tables.stop(self.tables.by_oid[oid], "The table was dropped.", applier.lsn)
+            else:
+                identified = replace(found.relation, identified_by=found.key)
                 self.tables.describe(identified, applier.lsn, self._find_key)
-        gone = incremental.outdated - {table.relation.oid for table in tables_of(self._connection)}
-        for oid in gone & self.tables.by_oid.keys():
-            self.tables.stop(self.tables.by_oid[oid], "The table was dropped.", applier.lsn)
         incremental.outdated.clear()
         applier.heartbeat()
 
@@ -345,8 +348,8 @@ class Capture:
     def _find_key(self, relation: Relation) -> tuple[str, ...] | None:
         """The key of a table that the stream speaks of for the first time; None if it is not to be captured."""
         assert self._connection is not None
-        found = chosen(tables_of(self._connection), self.options.patterns, self.options.schemas)
-        return next((table.key for table in found if table.relation.oid == relation.oid), None)
+        found = chosen(tables_of(self._connection, relation.oid), self.options.patterns, self.options.schemas)
+        return next((table.key for table in found), None)
 
     def _ask(self, table: Table, keys: Sequence[Key], columns: Sequence[str]) -> Mapping[Key, Values]:
         """Values of rows as they are in the database now."""

@@ -26,11 +26,11 @@ class Plan:
 
     @property
     def keyed(self) -> list[SourceTable]:
-        return [table for table in self.tables if table.key]
+        return [table for table in self.tables if table.key or table.counted]
 
     @property
     def append_only(self) -> list[SourceTable]:
-        return [table for table in self.tables if not table.key]
+        return [table for table in self.tables if not table.key and not table.counted]
 
 
 def check(connection: Connection, options: CaptureOptions) -> Plan:

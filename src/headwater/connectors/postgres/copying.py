@@ -20,15 +20,19 @@ from headwater.cdc.relations import Column, Relation
 from headwater.cdc.values import convert
 from headwater.connectors.postgres.address import Address
 from headwater.connectors.postgres.naming import literal, quoted
+from headwater.connectors.postgres.occurrences import ROW
 
 READ, EMITTED = ord("r"), ord("m")
 # How many bytes the driver puts into one batch.
 BATCH_BYTES = 8 << 20
 _BINARY = frozenset({"int2", "int4", "int8", "float4", "float8", "text", "varchar", "bpchar", "bool", "bytea"})
-# Their cast to text is PostgreSQL's own output; that of other types may differ from it, as inet's does.
-_CAST = frozenset(
-    {"numeric", "timestamp", "timestamptz", "date", "time", "timetz", "interval", "uuid", "json", "jsonb"}
-)
+# Their cast to text is PostgreSQL's own output; that of other types may differ from it, as those of inet and char do.
+_PLAIN_TEXT = frozenset(
+    {
+        "int2", "int4", "int8", "float4", "float8", "text", "varchar", "numeric", "timestamp", "timestamptz", "date",
+        "time", "timetz", "interval", "uuid", "json", "jsonb", "bytea",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +81,31 @@ class Copier:
             cursor.execute(statement)
 
 
-def selected(relation: Relation) -> str:
-    """The columns of a SELECT, in the order of the relation."""
-    return ", ".join(_expression(column) for column in relation.columns)
+def selected(relation: Relation, *, digested: bool = False) -> str:
+    """The columns of a SELECT, in the order of the relation; then, if they are `digested`, the digests of the rows."""
+    listed = [_expression(column) for column in relation.columns]
+    return ", ".join([*listed, f"md5({row_text(relation)})"] if digested else listed)
+
+
+def row_text(relation: Relation) -> str:
+    """The expression in SQL for what `cdc.identity.row_texts` makes of a row."""
+    parts = [
+        f"coalesce({literal(quoted(column.name) + '=')} || quote_literal({text_of(column)}) || ',', '')"
+        for column in relation.columns
+    ]
+    # Side by side, and not as arguments of a function, which takes a hundred.
+    return f"({' || '.join(parts)})"
+
+
+def text_of(column: Column) -> str:
+    """The expression in SQL for a column's value as the stream writes it."""
+    name = quoted(column.name)
+    if column.type in _PLAIN_TEXT:
+        return f"{name}::text"
+    if column.type == "bool":
+        return f"CASE WHEN {name} THEN 't' WHEN NOT {name} THEN 'f' END"
+    # A row type whose fields are all null IS NULL, and is not.
+    return f"CASE WHEN {name} IS DISTINCT FROM NULL THEN format('%s', {name}) END"
 
 
 def with_headers(
@@ -92,19 +118,13 @@ def with_headers(
 
 
 def _expression(column: Column) -> str:
-    name = quoted(column.name)
-    if column.type in _BINARY:
-        return name
-    if column.type in _CAST:
-        return f"{name}::text"
-    # A row type whose fields are all null IS NULL, and is not.
-    return f"CASE WHEN {name} IS DISTINCT FROM NULL THEN format('%s', {name}) END"
+    return quoted(column.name) if column.type in _BINARY else text_of(column)
 
 
 def _typed(batch: pa.RecordBatch, relation: Relation) -> pa.Table:
     columns: list[pa.Array] = []
     specials: list[tuple[int, str, str]] = []
-    for column, values in zip(relation.columns, batch.columns, strict=True):
+    for column, values in zip(relation.columns, batch.columns[: len(relation.columns)], strict=True):
         given: Any = values.storage if isinstance(values, pa.ExtensionArray) else values
         if given.type == column.arrow:
             columns.append(given)
@@ -113,4 +133,6 @@ def _typed(batch: pa.RecordBatch, relation: Relation) -> pa.Table:
         columns.append(converted)
         specials += [(row, column.name, text) for row, text in refused.items()]
     rows = pa.Table.from_arrays(columns, schema=relation.arrow)
+    if batch.num_columns > len(relation.columns):
+        rows = rows.append_column(ROW, batch.columns[-1].cast(ROW.type))
     return with_headers(rows, {}, specials) if specials else rows

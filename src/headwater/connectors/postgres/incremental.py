@@ -23,7 +23,7 @@ from headwater.cdc.values import convert
 from headwater.cdc.windows import Window, key_hashes
 from headwater.connectors.postgres.applying import tombstones
 from headwater.connectors.postgres.copying import Blocks, Copier, selected
-from headwater.connectors.postgres.inventory import Connection, tables_of
+from headwater.connectors.postgres.inventory import Connection, table_of
 from headwater.connectors.postgres.naming import literal, qualified, quoted
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.snapshot import blocks_of, chunk_query, completed, layout_of
@@ -194,8 +194,7 @@ class Incremental:
 
     def _is_outbox(self, oid: int) -> bool:
         """Rows of an outbox are events: they do not come twice."""
-        outbox = self._options.outbox
-        return outbox is not None and self._tables.by_oid[oid].name in (outbox, f"public.{outbox}")
+        return self._options.is_outbox(self._tables.by_oid[oid].name)
 
     def committed(self) -> None:
         self._tables.incomplete.clear()
@@ -353,8 +352,8 @@ class Incremental:
 
 def has_columns(connection: Connection, relation: Relation) -> bool:
     """Whether a table still has the columns, and their types, with which it would be read."""
-    found = next((each.relation for each in tables_of(connection) if each.relation.oid == relation.oid), None)
-    return found is not None and found.columns == relation.columns
+    found = table_of(connection, relation.oid)
+    return found is not None and found.relation.columns == relation.columns
 
 
 def _keys_query(job: Job, table: Table) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 import psycopg
 
-from headwater.cdc.relations import Column, Relation, qualified_type
-from headwater.connectors.postgres.naming import DEFAULT_SCHEMA
+from headwater.cdc.relations import WHOLE_ROW, Column, Relation, qualified_type
+from headwater.connectors.postgres.naming import DEFAULT_SCHEMA, qualified
 
 Connection = psycopg.Connection[Any]
 
@@ -28,7 +28,7 @@ SELECT c.oid::int8, n.nspname, c.relname, c.relreplident, c.relkind, c.relispart
        pg_get_userbyid(c.relowner), c.relpersistence, pg_has_role(c.relowner, 'USAGE') AS owned
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
-  AND n.nspname NOT LIKE 'pg\\_%'
+  AND n.nspname NOT LIKE 'pg\\_%%' AND (%(oid)s::oid IS NULL OR c.oid = %(oid)s::oid)
 ORDER BY n.nspname, c.relname
 """
 _COLUMNS = """
@@ -66,15 +66,31 @@ class SourceTable:
         return self.relation.name
 
     @property
+    def source(self) -> str:
+        """All its rows, in SQL: those of its partitions, and not those of tables that inherit from it."""
+        name = qualified(self.relation.schema, self.relation.table)
+        return name if self.partitioned else f"ONLY {name}"
+
+    @property
     def key(self) -> tuple[str, ...]:
         if self.relation.identity == "i":
             return self.identity_index
         return () if self.relation.identity == "n" else self.primary_key
 
+    @property
+    def counted(self) -> bool:
+        """Whether its rows are identified by all their values."""
+        return not self.key and self.relation.identity == WHOLE_ROW
 
-def tables_of(connection: Connection) -> list[SourceTable]:
-    """All tables of users, partitioned ones and partitions among them."""
-    rows = connection.execute(_TABLES).fetchall()
+
+def table_of(connection: Connection, oid: int) -> SourceTable | None:
+    """A table by its number; None if it is not there any more."""
+    return next(iter(tables_of(connection, oid)), None)
+
+
+def tables_of(connection: Connection, only: int | None = None) -> list[SourceTable]:
+    """All tables of users, partitioned ones and partitions among them; or one of them."""
+    rows = connection.execute(_TABLES, {"oid": only}).fetchall()
     columns: dict[int, list[Column]] = {}
     for oid, name, schema, kind, modifier in connection.execute(_COLUMNS, ([row[0] for row in rows],)):
         columns.setdefault(oid, []).append(Column(name, qualified_type(schema, kind), modifier))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from headwater.cdc.identity import quote_identifier
 from headwater.log.names import check_name
 
 _NOT_IN_TOPICS = re.compile(r"[^A-Za-z0-9_-]")
@@ -74,7 +75,7 @@ class Names:
 
 def quoted(name: str) -> str:
     """An identifier in SQL, whatever characters it has."""
-    return '"' + name.replace('"', '""') + '"'
+    return quote_identifier(name)
 
 
 def qualified(schema: str, table: str) -> str:

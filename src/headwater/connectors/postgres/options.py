@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from headwater.connectors.postgres.address import Address
-from headwater.connectors.postgres.naming import Names
+from headwater.connectors.postgres.naming import DEFAULT_SCHEMA, Names
 from headwater.errors import UsageError
 
 HEARTBEAT = timedelta(seconds=10)
@@ -47,6 +47,10 @@ class CaptureOptions:
     @property
     def patterns(self) -> tuple[str, ...]:
         return (*self.tables, *([self.outbox] if self.outbox else []))
+
+    def is_outbox(self, table: str) -> bool:
+        """Whether a table, named with its schema, is the outbox."""
+        return self.outbox is not None and table in (self.outbox, f"{DEFAULT_SCHEMA}.{self.outbox}")
 
     def check(self) -> CaptureOptions:
         """The options themselves. Raises `UsageError`."""

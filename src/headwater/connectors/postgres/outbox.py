@@ -53,8 +53,7 @@ class Outbox:
         self._refused = f"{options.name}._refused"
 
     def is_outbox(self, table: Table) -> bool:
-        outbox = self._options.outbox
-        return outbox is not None and table.name in (outbox, f"public.{outbox}")
+        return self._options.is_outbox(table.name)
 
     def route(self, table: Table, rows: pa.Table, numbers: Numbers) -> Iterator[Events]:
         """What is to be appended for rows of a table: themselves, or, for the outbox, the events that they are."""

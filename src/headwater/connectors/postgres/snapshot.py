@@ -91,7 +91,8 @@ def blocks_of(connection: Connection, table: Table) -> list[Blocks]:
 def chunk_query(table: Table, blocks: Blocks, where: str | None = None) -> str:
     """The rows of some blocks of a table."""
     condition = f" AND ({where})" if where else ""
-    return f"SELECT {selected(table.relation)} FROM ONLY {blocks.table} WHERE {blocks.condition}{condition}"
+    columns = selected(table.relation, digested=table.counted)
+    return f"SELECT {columns} FROM ONLY {blocks.table} WHERE {blocks.condition}{condition}"
 
 
 class FirstSnapshot:
@@ -185,7 +186,7 @@ class FirstSnapshot:
         headers = {"lsn": format_lsn(lsn)}
         path = self._directory / f"{chunk.number}@{format_lsn(lsn).replace('/', '-')}.arrow"
         unfinished = path.with_suffix(".part")
-        schema = with_headers(table.relation.arrow.empty_table(), headers).schema
+        schema = with_headers(table.topic_schema.empty_table(), headers).schema
         with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for rows in copier.rows(table.relation, chunk_query(table, chunk.blocks)):
                 writer.write_table(completed(rows, headers))

@@ -7,14 +7,15 @@ rules do not allow stops the capture of that table, with the reason; the others 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from headwater.cdc.lsn import format_lsn, parse_lsn
-from headwater.cdc.relations import Column, Relation
+from headwater.cdc.relations import WHOLE_ROW, Column, Relation
+from headwater.connectors.postgres.occurrences import ROW
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.errors import SchemaError, TopicExists, UnknownTopic
 from headwater.log.port import Log
@@ -28,7 +29,8 @@ HISTORY_SCHEMA = "lsn string, relation string, topic string, event string, detai
 class Table:
     """A captured table. `stopped` is why it is not captured any more; None while it is.
 
-    Transactions that end at `since` or before are in the rows that were read of it, and not taken from the stream.
+    Transactions that end at `since` or before are in the rows that were read of it, and not taken from the stream. The
+    rows of a `counted` one, which has no key, are identified by all their values and counted; see `occurrences`.
     """
 
     relation: Relation
@@ -36,10 +38,24 @@ class Table:
     key: tuple[str, ...]
     stopped: str | None = None
     since: int = 0
+    counted: bool = False
 
     @property
     def name(self) -> str:
         return self.relation.name
+
+    @property
+    def append_only(self) -> bool:
+        """Whether nothing identifies its rows, so that they can only become more."""
+        return not self.key and not self.counted
+
+    @property
+    def topic_key(self) -> tuple[str, ...]:
+        return (ROW.name,) if self.counted else self.key
+
+    @property
+    def topic_schema(self) -> pa.Schema:
+        return self.relation.arrow.append(ROW) if self.counted else self.relation.arrow
 
     def to_json(self) -> dict[str, object]:
         relation = self.relation
@@ -53,6 +69,7 @@ class Table:
             "key": list(self.key),
             "stopped": self.stopped,
             "since": format_lsn(self.since),
+            "counted": self.counted,
         }
 
     @classmethod
@@ -60,7 +77,7 @@ class Table:
         columns = tuple(Column(*column) for column in value["columns"])
         relation = Relation(value["oid"], value["schema"], value["table"], value["identity"], columns)
         since = parse_lsn(value["since"])
-        return cls(relation, value["topic"], tuple(value["key"]), value["stopped"], since)
+        return cls(relation, value["topic"], tuple(value["key"]), value["stopped"], since, value["counted"])
 
 
 @dataclass(slots=True)
@@ -108,9 +125,11 @@ class Tables:
     def add(self, relation: Relation, key: tuple[str, ...], lsn: int = 0) -> Table:
         """A table that was not captured so far; its topic is made unless it is there. It has still to be read."""
         topic = self.options.names.topic(relation.schema, relation.table)
-        table = Table(relation, topic, key)
+        counted = not key and relation.identity == WHOLE_ROW and not self.options.is_outbox(relation.name)
+        table = Table(relation, topic, key, counted=counted)
         reason = self._make_topic(table)
-        self._note(table, lsn, "found", f"key {', '.join(key) or 'none: rows are only appended'}")
+        without = "none: rows are counted" if counted else "none: rows are only appended"
+        self._note(table, lsn, "found", f"key {', '.join(key) or without}")
         self._set(replace(table, stopped=reason), lsn)
         self.incomplete.add(relation.oid)
         return self.by_oid[relation.oid]
@@ -144,7 +163,7 @@ class Tables:
 
     def truncated(self, table: Table, lsn: int) -> None:
         """Notes that a table was emptied; of one without a key, the rows that are in the log stay there."""
-        kept = "" if table.key else "the topic has no key, and keeps its records"
+        kept = "the topic has no key, and keeps its records" if table.append_only else ""
         self._note(table, lsn, "truncated", kept)
 
     def resume(self, table: Table) -> Table:
@@ -173,17 +192,19 @@ class Tables:
             self.log.topic(table.topic)
         except UnknownTopic:
             try:
-                self.log.create(table.topic, table.relation.arrow, key=table.key, partitions=self.options.partitions)
+                self.log.create(
+                    table.topic, table.topic_schema, key=table.topic_key, partitions=self.options.partitions
+                )
             except (SchemaError, TopicExists) as error:
                 return error.message
             return None
         topic = self.log.topic(table.topic)
-        if not table.key and any(end for _, end in self.log.offsets(table.topic).values()):
+        if table.append_only and any(end for _, end in self.log.offsets(table.topic).values()):
             return (
                 f"Topic {table.topic!r} has records already, and without a key nobody can tell which: drop the topic."
             )
-        if topic.key != table.key:
-            return f"Topic {table.topic!r} has the key {topic.key}, and the table {table.key}."
+        if topic.key != table.topic_key:
+            return f"Topic {table.topic!r} has the key {_listed(topic.key)}, and the table {_listed(table.topic_key)}."
         return self._evolve(table, table.relation)
 
     def _evolve(self, table: Table, relation: Relation) -> str | None:
@@ -223,8 +244,14 @@ def evolved(topic: Topic, relation: Relation) -> pa.Schema:
     return pa.schema(list(fields.values()))
 
 
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
 def _key_lost(table: Table, relation: Relation) -> str | None:
-    if relation.identity == "f":
+    if table.counted and relation.identity != WHOLE_ROW:
+        return "The old row of a change is not sent any more: its replica identity was FULL, and is not."
+    if relation.identity == WHOLE_ROW:
         missing = [name for name in table.key if name not in relation.names]
         return f"Key column {missing[0]!r} was dropped or renamed." if missing else None
     if table.key and set(relation.identified_by) != set(table.key):

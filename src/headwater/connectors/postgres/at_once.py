@@ -1,0 +1,76 @@
+"""Reads a table without a key as a whole, as it is at one place of the WAL, while the stream waits before that place.
+
+No row of the stream can be told from one that was read, so marks in the WAL do not help: from that place on the stream
+counts, and not before. Of a table whose rows are counted, only what differs from the topic is written.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.cdc.lsn import format_lsn
+from headwater.connectors.postgres.applying import tombstones
+from headwater.connectors.postgres.copying import Copier, selected
+from headwater.connectors.postgres.incremental import Incremental, Job
+from headwater.connectors.postgres.inventory import SourceTable
+from headwater.connectors.postgres.occurrences import ROW, Occurrences, keyed, live_rows
+from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.setup import create_slot
+from headwater.connectors.postgres.snapshot import completed
+from headwater.connectors.postgres.staging import Staging
+from headwater.connectors.postgres.tables import Table, Tables
+from headwater.log.commit import Conflict
+from headwater.log.port import Log
+
+
+def read_at_once(
+    log: Log, options: CaptureOptions, tables: Tables, source: SourceTable, incremental: Incremental, job: Job
+) -> None:
+    """Reads the job's table and commits it; a job that was changed meanwhile by another is done again later."""
+    table = tables.by_oid[job.oid]
+    staging = Staging(options.directory / "staged-whole")
+    try:
+        place = _read(log, options, table, source, staging)
+        before = tables.to_json()
+        tables.read_at(table, place)
+        with log.commit() as commit:
+            for topic, rows in staging.tables():
+                commit.append(topic, rows)
+            commit.bookmark(options.names.tables, tables.to_json(), expect=before)
+            incremental.without(job, commit)
+        if isinstance(commit.result, Conflict):
+            tables.load()
+    finally:
+        staging.close()
+    incremental.refresh()
+
+
+def _read(log: Log, options: CaptureOptions, table: Table, source: SourceTable, staging: Staging) -> int:
+    """Stages what the topic lacks; the place at which it was read."""
+    slot = create_slot(options, temporary=True)
+    headers = {"lsn": format_lsn(slot.start)}
+    occurrences = Occurrences()
+    there = live_rows(log, table.topic) if table.counted else pa.array([], ROW.type)
+    found: list[pa.Array] = []
+    try:
+        copier = Copier(options.address, slot.snapshot)
+        try:
+            query = f"SELECT {selected(table.relation, digested=table.counted)} FROM {source.source}"
+            for rows in copier.rows(table.relation, query):
+                if table.counted:
+                    numbered = keyed(rows, occurrences)
+                    found.append(numbered[ROW.name].combine_chunks())
+                    fresh = numbered.filter(pc.invert(pc.is_in(numbered[ROW.name], there)))
+                    staging.add(table.topic, completed(fresh, headers))
+                else:
+                    staging.add(table.topic, completed(rows, headers))
+        finally:
+            copier.close()
+    finally:
+        slot.connection.finish()
+    if table.counted and len(there):
+        kept = pc.is_in(there, pa.concat_arrays(found) if found else pa.array([], ROW.type))
+        gone = pa.table({ROW.name: there.filter(pc.invert(kept))})
+        staging.add(table.topic, tombstones(gone, [headers]))
+    return slot.start
