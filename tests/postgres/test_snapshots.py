@@ -27,8 +27,8 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def writing(server: Server, database: str) -> Iterator[None]:
-    """Changes rows of table t all the time: each has a version that only grows."""
+def writing(server: Server, database: str, below: int = 100_000) -> Iterator[None]:
+    """Changes rows of table t with lower ids all the time: each has a version that only grows."""
     stop = threading.Event()
 
     def write() -> None:
@@ -37,7 +37,9 @@ def writing(server: Server, database: str) -> Iterator[None]:
             while not stop.is_set():
                 number += 1
                 with connection.transaction():
-                    connection.execute("UPDATE t SET version = version + 1 WHERE id %% 97 = %s", (number % 97,))
+                    connection.execute(
+                        "UPDATE t SET version = version + 1 WHERE id %% 97 = %s AND id < %s", (number % 97, below)
+                    )
                     connection.execute("INSERT INTO t VALUES (%s, 0, 'new')", (100_000 + number,))
                     connection.execute("DELETE FROM t WHERE id = %s", (number * 3,))
                 stop.wait(0.02)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-_ELEMENT = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",{}\s](?:[^",{}]*[^",{}\s])?))\s*([,}])', re.DOTALL)
+_ELEMENT = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^",{}\s](?:[^",{}]*[^",{}\s])?))\s*([,}])', re.DOTALL | re.ASCII)
+_SPECIAL = re.compile(r'[\s"\\{},]', re.ASCII)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -29,3 +31,14 @@ def parse_array(text: str) -> list[str | None] | None:
         if delimiter == "}":
             break
     return elements if at == len(text) else None
+
+
+def format_array(elements: Sequence[str | None]) -> str:
+    """An array of one dimension as PostgreSQL writes it."""
+    return "{" + ",".join("NULL" if each is None else _quoted(each) for each in elements) + "}"
+
+
+def _quoted(element: str) -> str:
+    if element and element.upper() != "NULL" and not _SPECIAL.search(element):
+        return element
+    return '"' + element.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,28 +1,35 @@
 """Audit: a table and its topic compared at one place of the WAL, down to the keys that differ, which can come again.
 
 A temporary slot gives a snapshot of the database and the place in the WAL that it shows. When the log has come to that
-place, the records up to there are the topic's rows at it. Every row is read and compared by checksum.
+place, the records up to there are the topic's rows at it. The server sums up digests over ranges of keys; where sum and
+count are those of the topic, nothing more is asked of it. Of other ranges it sends keys and digests.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import date, datetime
+from dataclasses import dataclass, replace
 from typing import Any
 
+import psycopg
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from headwater.cdc.comparison import Comparison
-from headwater.cdc.lsn import format_lsn, parse_lsn
+from headwater.cdc.comparison import Differences, Key, Sums, differences, differing, sums_of
+from headwater.cdc.lsn import format_lsn
+from headwater.cdc.texts import to_texts
+from headwater.cdc.values import convert
 from headwater.connectors.postgres.applying import captured_to
-from headwater.connectors.postgres.copying import Copier
-from headwater.connectors.postgres.incremental import KEYS_MAX, keys_job
+from headwater.connectors.postgres.copying import row_text, text_of
+from headwater.connectors.postgres.incremental import KEYS_MAX, keys_job, new_job
+from headwater.connectors.postgres.inventory import Connection, SourceTable, table_of
+from headwater.connectors.postgres.log_side import LogSide, rows_at
+from headwater.connectors.postgres.naming import literal
+from headwater.connectors.postgres.occurrences import ROW
 from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.ranges import Division, divided
 from headwater.connectors.postgres.setup import create_slot
-from headwater.connectors.postgres.snapshot import Progress, blocks_of, chunk_query
+from headwater.connectors.postgres.snapshot import Progress, blocks_of
 from headwater.connectors.postgres.state import change_state
 from headwater.connectors.postgres.tables import Table
 from headwater.errors import UsageError
@@ -33,7 +40,11 @@ WAIT_SECONDS_MAX = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What the comparison of a table found. Keys are as JSON shows them."""
+    """What the comparison of a table found. Keys are as JSON shows them; of a table without a key, `_row`.
+
+    Of `ranges` ranges of keys checksums were compared; `rows_fetched` keys, of the `ranges_fetched` that differ, came
+    from the server.
+    """
 
     table: str
     topic: str
@@ -42,10 +53,13 @@ class Audit:
     rows_in_log: int
     checksum_of_source: str
     checksum_of_log: str
+    ranges: int
+    ranges_fetched: int
+    rows_fetched: int
     missing: tuple[tuple[Any, ...], ...]
     different: tuple[tuple[Any, ...], ...]
     extra: tuple[tuple[Any, ...], ...]
-    repairing: bool
+    repairing: bool = False
 
     @property
     def equal(self) -> bool:
@@ -53,55 +67,100 @@ class Audit:
 
 
 def audit(log: EmbeddedLog, options: CaptureOptions, table: Table, *, repair: bool, progress: Progress) -> Audit:
-    """Compares one table, which has a key. With `repair`, asks for the keys that differ. Raises `UsageError`."""
+    """Compares one table. With `repair`, asks for the keys that differ. Raises `UsageError`."""
     slot = create_slot(options, temporary=True)
     try:
-        copier = Copier(options.address, slot.snapshot)
-        try:
+        with options.address.connect() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            connection.execute(f"SET TRANSACTION SNAPSHOT {literal(slot.snapshot)}".encode())
+            source = _locked(connection, table)
             _wait(log, options, slot.start)
-            comparison = _comparison(log, table, slot.start)
-            with options.address.connect() as connection:
-                places = blocks_of(connection, table)
-            for number, blocks in enumerate(places):
-                for rows in copier.rows(table.relation, chunk_query(table, blocks)):
-                    comparison.hold(rows)
-                progress(table.name, number + 1, len(places))
-        finally:
-            copier.close()
+            found, wrong = _compare(connection, log, source, table, slot.start, progress)
+    except psycopg.OperationalError as error:
+        raise options.address.unavailable(error) from error
     finally:
         slot.connection.finish()
-    missing, different = _keys(comparison.missing, table), _keys(comparison.different, table)
-    extra = _keys([comparison.extra()], table)
-    wrong = [*missing, *different, *extra]
-    if repair and wrong:
-        _repair(log, options, table, wrong)
+    if not repair or found.equal:
+        return found
+    _repair(log, options, table, [*wrong.missing, *wrong.different, *wrong.extra])
+    return replace(found, repairing=True)
+
+
+def _locked(connection: Connection, table: Table) -> SourceTable:
+    """The table as it is, and as it stays until the end: nobody writes it anew, so its blocks hold the same rows."""
+    source = table_of(connection, table.relation.oid)
+    if source is not None:
+        connection.execute(f"LOCK TABLE {source.source} IN ACCESS SHARE MODE".encode())
+    if source is None or source.relation.columns != table.relation.columns:
+        raise UsageError(
+            f"Table {table.name} was changed, and the log does not know of it yet.",
+            hint="Let the capture run (`headwater capture APP`), and audit then.",
+        )
+    return source
+
+
+def _compare(
+    connection: Connection, log: EmbeddedLog, source: SourceTable, table: Table, lsn: int, progress: Progress
+) -> tuple[Audit, Differences]:
+    rows = rows_at(log, table, lsn)
+    division = divided(table, rows)
+    there = _sums_in_source(connection, table, division, progress)
+    here = sums_of(rows.digests, division.numbers)
+    wrong = differing(there, here)
+    fetched = _fetch(connection, source, table, division, wrong) if wrong else []
+    found = differences(fetched, _known(rows, division, wrong, table))
+    total, known = sum(there.values(), Sums()), sum(here.values(), Sums())
     return Audit(
-        table.name, table.topic, format_lsn(slot.start), comparison.rows, comparison.expected.num_rows,
-        f"{comparison.checksum:016x}", f"{comparison.expected_checksum:016x}", tuple(missing), tuple(different),
-        tuple(extra), bool(repair and wrong),
-    )  # fmt: skip
+        table.name, table.topic, format_lsn(lsn), total.rows, known.rows,
+        f"{total.checksum:016x}", f"{known.checksum:016x}", len(division.ranges), len(wrong), len(fetched),
+        _typed(found.missing, table), _typed(found.different, table), _typed(found.extra, table),
+    ), found  # fmt: skip
 
 
-def rows_at(log: EmbeddedLog, table: Table, lsn: int) -> pa.Table:
-    """The rows that a topic has after everything that ended at a place of the WAL or before."""
-    names = [each.name for each in log.topic(table.topic).schema]
-    records = log.scan(table.topic, columns=[*names, "_offset", "_partition", "_deleted", "_headers"])
-    encoded = pc.map_lookup(records["_headers"].combine_chunks(), "lsn", "first").dictionary_encode()
-    places = pa.array([parse_lsn(text.as_py()) for text in encoded.dictionary], pa.int64())
-    # A record without the header was not captured, but is there: it counts.
-    known = pc.fill_null(places.take(encoded.indices), 0)
-    records = records.filter(pc.less_equal(known, lsn))
-    order = records.sort_by([("_partition", "ascending"), ("_offset", "ascending")])
-    numbered = order.append_column("_row", pa.array(range(order.num_rows), pa.int64()))
-    newest = numbered.group_by(list(table.key)).aggregate([("_row", "max")])["_row_max"]
-    last = order.take(newest)
-    return last.filter(pc.invert(last["_deleted"])).select(names)
+def _sums_in_source(connection: Connection, table: Table, division: Division, progress: Progress) -> dict[int, Sums]:
+    """Counts and checksums per range, computed by the server, some blocks at a time."""
+    checked = f"('x' || substr(md5({row_text(table.relation)}), 1, 15))::bit(60)::int8"
+    columns = f"{division.number}, count(*), sum({checked}) % {2**64}"
+    found: dict[int, Sums] = {}
+    places = blocks_of(connection, table)
+    for done, blocks in enumerate(places):
+        query = f"SELECT {columns} FROM ONLY {blocks.table} WHERE {blocks.condition} GROUP BY 1"
+        for number, count, checksum in connection.execute(query.encode()):
+            found[number] = found.get(number, Sums()) + Sums(count, int(checksum))
+        progress(table.name, done + 1, len(places))
+    return found
 
 
-def _comparison(log: EmbeddedLog, table: Table, lsn: int) -> Comparison:
-    expected = rows_at(log, table, lsn)
-    columns = tuple(name for name in table.relation.names if name in expected.column_names)
-    return Comparison(table.key, columns, expected)
+def _fetch(
+    connection: Connection, source: SourceTable, table: Table, division: Division, numbers: Sequence[int]
+) -> list[tuple[Key, bytes]]:
+    """Keys and digests of the rows in some ranges; of rows without a key, each the n-th with its digest."""
+    digest = f"md5({row_text(table.relation)})"
+    columns = [text_of(each) for name in table.key for each in table.relation.columns if each.name == name]
+    if table.counted:
+        columns = [f"{digest} || '-' || row_number() OVER (PARTITION BY {digest})"]
+    query = f"SELECT {', '.join([*columns, digest])} FROM {source.source} WHERE {division.condition(numbers)}"
+    return [(tuple(row[:-1]), str(row[-1]).encode()) for row in connection.execute(query.encode())]
+
+
+def _known(rows: LogSide, division: Division, numbers: Sequence[int], table: Table) -> dict[Key, bytes]:
+    """Keys, as texts, and digests of the topic's rows in some ranges."""
+    if not numbers:
+        return {}
+    chosen = [at for at, number in enumerate(division.numbers.tolist()) if number in set(numbers)]
+    keys = rows.keys.take(pa.array(chosen, pa.int64())).combine_chunks()
+    types = {each.name: each.arrow for each in table.relation.columns} | {ROW.name: ROW.type}
+    columns = [to_texts(pa.concat_arrays(keys[name].chunks), types[name]).to_pylist() for name in table.topic_key]
+    return dict(zip(zip(*columns, strict=True), rows.digests[chosen].tolist(), strict=True)) if chosen else {}
+
+
+def _typed(keys: Sequence[Key], table: Table) -> tuple[tuple[Any, ...], ...]:
+    types = {each.name: each.arrow for each in table.relation.columns} | {ROW.name: ROW.type}
+    columns = [
+        convert(pa.array([key[at] for key in keys], pa.string()), types[name])[0].to_pylist()
+        for at, name in enumerate(table.topic_key)
+    ]
+    return tuple(zip(*columns, strict=True))
 
 
 def _wait(log: EmbeddedLog, options: CaptureOptions, lsn: int) -> None:
@@ -116,23 +175,13 @@ def _wait(log: EmbeddedLog, options: CaptureOptions, lsn: int) -> None:
         time.sleep(0.1)
 
 
-def _keys(tables: Sequence[pa.Table], table: Table) -> list[tuple[Any, ...]]:
-    return [tuple(row) for each in tables for row in zip(*(each[name].to_pylist() for name in table.key), strict=True)]
-
-
-def _repair(log: EmbeddedLog, options: CaptureOptions, table: Table, keys: Sequence[tuple[Any, ...]]) -> None:
-    texts = [[_text(value) for value in key] for key in keys]
-    jobs = [
-        keys_job(table.relation.oid, texts[first : first + KEYS_MAX]).to_json()
-        for first in range(0, len(texts), KEYS_MAX)
-    ]
-    change_state(log, options, lambda state: {**state, "jobs": [*state.get("jobs", []), *jobs]})
-
-
-def _text(value: object) -> str:
-    """A key's value as PostgreSQL reads it."""
-    if isinstance(value, bool):
-        return "t" if value else "f"
-    if isinstance(value, bytes):
-        return "\\x" + value.hex()
-    return value.isoformat() if isinstance(value, (date, datetime)) else str(value)
+def _repair(log: EmbeddedLog, options: CaptureOptions, table: Table, keys: Sequence[Key]) -> None:
+    """Asks for the keys; of a table without one, for a look at all rows, which writes exactly those that differ."""
+    oid = table.relation.oid
+    jobs = (
+        [new_job(oid, purge=True)]
+        if table.counted
+        else [keys_job(oid, keys[first : first + KEYS_MAX]) for first in range(0, len(keys), KEYS_MAX)]
+    )
+    asked = [job.to_json() for job in jobs]
+    change_state(log, options, lambda state: {**state, "jobs": [*state.get("jobs", []), *asked]})

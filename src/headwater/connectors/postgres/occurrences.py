@@ -44,6 +44,8 @@ class Occurrences:
 
     def count(self, digests: Digests, removed: npt.NDArray[np.bool_]) -> Counts:
         """Takes rows in, or away, one after the other; the number of each. 0 for one that is not there to be taken."""
+        if not len(digests):
+            return np.empty(0, np.int64)
         contents, group = np.unique(digests, return_inverse=True)
         before = self._look_up(contents)
         order = np.argsort(group, kind="stable")

@@ -65,13 +65,16 @@ class PostgresSource:
             self.capture().take_up(table)
 
     def audit(self, *, repair: bool = False, progress: Progress = lambda _table, _done, _total: None) -> list[Audit]:
-        """Compares every table with its topic at one place of the WAL. With `repair`, rows that differ come again."""
+        """Compares every table with its topic at one place of the WAL. With `repair`, rows that differ come again.
+
+        Tables whose rows are only appended, and the outbox, are not compared: their topics have more than they have.
+        """
         tables = Tables(self.log, self.options)
         tables.load()
         return [
             audit(self.log, self.options, table, repair=repair, progress=progress)
             for table in tables.active()
-            if table.key
+            if not table.append_only and not self.options.is_outbox(table.name)
         ]
 
     def drop(self, *, say: Say = lambda _: None) -> None:
