@@ -21,14 +21,16 @@
     |  |- TooManyRows        a scalar subquery of a view has more than one row
     |  |- Overflow           a sum of a view does not fit its type
     |  |- CaptureRefused     a database is not set up so that it can be captured
-    |  `- CaptureOvertaken   another process captures the same source
+    |  |- CaptureOvertaken   another process captures the same source
+    |  `- CaptureDropped     somebody has ended the capture of a source for good
     |- ExternalError
     |  |- Determinate        it did not happen: try again when the cause is gone
     |  |  |- DiskFull
     |  |  |- LogBusy
     |  |  |- StorageFailed
     |  |  |- SparkStopped
-    |  |  `- SourceUnavailable  a database does not answer, or has ended the connection
+    |  |  |- SourceUnavailable  a database does not answer, or has ended the connection
+    |  |  `- QueryFailed        a database refuses a query
     |  |- Indeterminate      it may have happened: look before trying again
     |  |- Corrupt            committed data can not be read back: stop and repair
     |  |- SlotLost           a database has thrown away changes that were not captured yet
@@ -353,6 +355,14 @@ class SourceUnavailable(Determinate):
         self.source, self.reason = source, reason
 
 
+class QueryFailed(Determinate):
+    code = "query_failed"
+
+    def __init__(self, source: str, reason: str) -> None:
+        super().__init__(f"{source} refuses a query: {reason}.", hint="Look at the table, and at the condition.")
+        self.source, self.reason = source, reason
+
+
 class SlotLost(ExternalError):
     """The replication slot does not lead on from what was captured: changes in between are gone from the WAL."""
 
@@ -361,7 +371,7 @@ class SlotLost(ExternalError):
     def __init__(self, slot: str, captured: str, reason: str) -> None:
         super().__init__(
             f"The replication slot {slot!r} does not go on from {captured}: {reason}.",
-            hint="`headwater capture repair` makes a new one and compares every table, row by row.",
+            hint="The next run of `headwater capture` makes a new one and compares every table with it.",
         )
         self.slot, self.captured, self.reason = slot, captured, reason
 
@@ -377,6 +387,18 @@ class CaptureOvertaken(UsageError):
             hint="Stop one of the two.",
         )
         self.source, self.expected, self.actual = source, expected, actual
+
+
+class CaptureDropped(UsageError):
+    """Slot and publications of a source were removed while it was captured."""
+
+    code = "capture_dropped"
+
+    def __init__(self, source: str) -> None:
+        super().__init__(
+            f"Source {source!r} was dropped while it was captured.", hint="Run it again to begin anew, or take it out."
+        )
+        self.source = source
 
 
 class DiskFull(Determinate):

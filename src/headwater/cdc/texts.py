@@ -16,7 +16,7 @@ import pyarrow.types as pat
 from headwater.cdc.arrays import format_array
 
 _EXPONENT_MIN = -4
-# Such a middle is an odd number times a power of 2; written short, the odd one has a power of 5 that it has no room for.
+# Such a middle is an odd number times a power of 2; to be short it needs a power of 5 that is too large for it.
 _MIDDLES_MAX = 1e38
 # Arrow writes a decimal with more zeros behind the point with an exponent.
 _PLAIN_SCALE_MAX = 6

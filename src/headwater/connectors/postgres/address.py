@@ -16,7 +16,10 @@ from headwater.cdc.values import SESSION
 from headwater.errors import SourceUnavailable, UsageError
 
 CONNECT_SECONDS_MAX = 10
-_SECRET = ("password", "sslpassword")
+# A role or a database may have limits for queries of people: a snapshot takes as long as it takes.
+_TIMEOUTS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
+UNLIMITED = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout'"
+"""The limit that not every version knows."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ class Address:
 
     def conninfo(self, **more: str) -> str:
         """The connection string, with the settings under which values are written as `cdc.values` reads them."""
-        options = " ".join([f"-c {name}={_escaped(value)}" for name, value in SESSION.items() if name != _ENCODING])
+        settings = {**SESSION, **dict.fromkeys(_TIMEOUTS, "0")}
+        options = " ".join([f"-c {name}={_escaped(value)}" for name, value in settings.items() if name != _ENCODING])
         given = self.parameters.get("options", "")
         return make_conninfo(
             "",
@@ -56,9 +60,11 @@ class Address:
     def connect(self) -> psycopg.Connection[tuple[object, ...]]:
         """A connection of its own, each statement a transaction. Raises `SourceUnavailable`."""
         try:
-            return psycopg.connect(self.conninfo(), autocommit=True)
+            connection = psycopg.connect(self.conninfo(), autocommit=True)
+            connection.execute(UNLIMITED)
         except psycopg.OperationalError as error:
             raise self.unavailable(error) from None
+        return connection
 
     def replicate(self) -> PGconn:
         """A connection that speaks the replication protocol. Raises `SourceUnavailable`."""
@@ -67,6 +73,7 @@ class Address:
             reason = connection.get_error_message()
             connection.finish()
             raise SourceUnavailable(str(self), _sentence(reason))
+        connection.exec_(UNLIMITED.encode())
         return connection
 
     def unavailable(self, error: Exception) -> SourceUnavailable:

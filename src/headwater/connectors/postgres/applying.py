@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -29,7 +28,7 @@ from headwater.connectors.postgres.occurrences import Occurrences, keyed_changes
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import Outbox
 from headwater.connectors.postgres.staging import Staging
-from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables
+from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables, TablesMoved
 from headwater.connectors.postgres.unchanged import Ask, Memory, with_unchanged
 from headwater.errors import CaptureOvertaken, InvalidRecords, SchemaError
 from headwater.log.commit import Commit, Conflict
@@ -283,7 +282,7 @@ class Applier:
         counted, known = keyed_changes(changes, self._occurrences[oid])
         if not known:
             # A row was deleted that the log does not have: its columns have changed, or somebody changed the topic.
-            self._tables.incomplete.add(oid)
+            self._tables.read_again(oid, purge=True)
         return counted
 
     def _goes_on(self, table: Table) -> bool:
@@ -298,7 +297,7 @@ class Applier:
                 with self._log.commit() as commit:
                     fill(commit)
                     commit.bookmark(names.position, position, expect=self._position)
-                    self._add_events(commit)
+                    tables = self._tables.moves(commit)
                     self._observer.moves(commit)
             except (InvalidRecords, SchemaError) as error:
                 self._stop(error, lsn)
@@ -308,18 +307,14 @@ class Applier:
                 break
             if result.bookmark == names.position:
                 raise CaptureOvertaken(self._options.name, str(result.expected), str(result.actual))
+            if result.bookmark == names.tables:
+                raise TablesMoved
             self._observer.conflicted()
         self._observer.committed()
         self.lsn, self._position = lsn, position
-        self._tables.changed, self._tables.events = False, []
+        self._tables.moved(tables)
         if last is not None and last.committed_at is not None:
             self.committed_at = last.committed_at.timestamp()
-
-    def _add_events(self, commit: Commit) -> None:
-        if self._tables.changed:
-            commit.bookmark(self._options.names.tables, self._tables.to_json())
-        if self._tables.events:
-            commit.append(self._options.names.history, [asdict(event) for event in self._tables.events])
 
     def _stop(self, error: InvalidRecords | SchemaError, lsn: int) -> None:
         topic = error.topic if isinstance(error, InvalidRecords) else None

@@ -19,7 +19,7 @@ from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.setup import create_slot
 from headwater.connectors.postgres.snapshot import completed
 from headwater.connectors.postgres.staging import Staging
-from headwater.connectors.postgres.tables import Table, Tables
+from headwater.connectors.postgres.tables import Table, Tables, TablesMoved
 from headwater.log.commit import Conflict
 from headwater.log.port import Log
 
@@ -27,20 +27,20 @@ from headwater.log.port import Log
 def read_at_once(
     log: Log, options: CaptureOptions, tables: Tables, source: SourceTable, incremental: Incremental, job: Job
 ) -> None:
-    """Reads the job's table and commits it; a job that was changed meanwhile by another is done again later."""
+    """Reads the job's table and commits it. Raises `TablesMoved` if somebody has changed the jobs meanwhile."""
     table = tables.by_oid[job.oid]
     staging = Staging(options.directory / "staged-whole")
     try:
         place = _read(log, options, table, source, staging)
-        before = tables.to_json()
         tables.read_at(table, place)
         with log.commit() as commit:
             for topic, rows in staging.tables():
                 commit.append(topic, rows)
-            commit.bookmark(options.names.tables, tables.to_json(), expect=before)
+            moved = tables.moves(commit)
             incremental.without(job, commit)
         if isinstance(commit.result, Conflict):
-            tables.load()
+            raise TablesMoved
+        tables.moved(moved)
     finally:
         staging.close()
     incremental.refresh()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any, cast
 
 import numpy as np
@@ -86,19 +85,19 @@ class Beginning:
         self._say(f"Creating replication slot {names.slot}.")
         slot = create_slot(self._options)
         try:
+            self._tables.by_oid = {}
             for table in plan.tables:
-                self._tables.add(table.relation, table.key, slot.start)
+                self._tables.add(table.relation, table.key, slot.start, parts=table.parts)
             active = list(self._tables.active())
             chunks = self._snapshot.begin(slot.start, active, connection)
             self._log.create(names.history, HISTORY_SCHEMA, exist_ok=True)
             with self._log.commit() as commit:
                 before = self._log.bookmark(names.position)
                 commit.bookmark(names.position, position_of(slot.start), expect=before)
-                commit.bookmark(names.tables, self._tables.to_json())
                 commit.bookmark(names.snapshot, {"phase": FIRST, "jobs": []})
-                commit.append(names.history, [asdict(event) for event in self._tables.events])
+                moved = self._tables.moves(commit)
             _check_alone(commit, self._options)
-            self._tables.events, self._tables.changed = [], False
+            self._tables.moved(moved)
             self._tables.incomplete.clear()
             if not self._read(chunks, slot):
                 return
@@ -210,12 +209,10 @@ class Beginning:
                         self._add(commit, self._tables.by_oid[chunk.oid], self._snapshot.staged(chunk), counted)
             reached = max(end, captured_to(self._log, self._options))
             commit.bookmark(names.position, position_of(reached), expect=position)
-            commit.bookmark(names.tables, self._tables.to_json())
             commit.bookmark(names.snapshot, {"phase": STREAMING, "jobs": self._jobs()})
-            if self._tables.events:
-                commit.append(names.history, [asdict(event) for event in self._tables.events])
+            moved = self._tables.moves(commit)
         _check_alone(commit, self._options)
-        self._tables.events, self._tables.changed = [], False
+        self._tables.moved(moved)
         self._tables.incomplete.clear()
         self._snapshot.discard()
         self._say(f"The first snapshot is in the log, as of {format_lsn(end)}.")
@@ -227,7 +224,7 @@ class Beginning:
 
     def _jobs(self) -> list[dict[str, Any]]:
         """Tables whose columns changed before the snapshot was whole, and topics that had rows before it."""
-        changed = [new_job(oid) for oid in sorted(self._tables.incomplete)]
+        changed = [new_job(oid, purge=purge) for oid, purge in sorted(self._tables.incomplete.items())]
         older = [
             new_job(table.relation.oid, purge=True)
             for table in self._tables.active()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,23 @@ from headwater.connectors.postgres.replication import Replication
 from headwater.connectors.postgres.setup import Say, create_slot, drop_slot, publish
 from headwater.connectors.postgres.snapshot import Progress
 from headwater.connectors.postgres.staging import Staging
-from headwater.connectors.postgres.state import STREAMING, change_state, is_paused, read_state
-from headwater.connectors.postgres.tables import Event, Table, Tables
+from headwater.connectors.postgres.state import DROPPED, STREAMING, change_state, is_paused, read_state
+from headwater.connectors.postgres.tables import DROPPED as DROPPED_TABLE
+from headwater.connectors.postgres.tables import Event, Table, Tables, TablesMoved
 from headwater.connectors.postgres.unchanged import Key, Values
-from headwater.errors import CaptureOvertaken, CaptureRefused, Missing, SlotLost, SourceUnavailable, UsageError
+from headwater.connectors.postgres.watching import Watcher
+from headwater.errors import (
+    CaptureDropped,
+    CaptureOvertaken,
+    CaptureRefused,
+    Missing,
+    QueryFailed,
+    SlotLost,
+    SourceUnavailable,
+    UsageError,
+)
 from headwater.log.commit import Conflict
+from headwater.log.lock import FileLock
 from headwater.log.port import Log
 
 # How long a capture that was cut off waits before it tries again: at first, and at most.
@@ -75,6 +88,8 @@ class Capture:
         self.applier: Applier | None = None
         self._connection: Connection | None = None
         self._version = 0
+        self._streamed = False
+        self._watcher = Watcher(log, options, self.tables, say)
         self._swept: tuple[int, Sequence[tuple[Any, ...]]] | None = None
 
     def stop(self) -> None:
@@ -83,6 +98,10 @@ class Capture:
 
     def run(self, until: Callable[[Capture], bool] = lambda _: False) -> None:
         """Captures until `stop` is called or `until` says so, after each batch. Raises what only a person can mend."""
+        with self._alone():
+            self._run(until)
+
+    def _run(self, until: Callable[[Capture], bool]) -> None:
         waits = RETRY_SECONDS[0]
         while not self._stop.is_set():
             if is_paused(self.log, self.options):
@@ -92,7 +111,9 @@ class Capture:
             try:
                 if self._session(until):
                     return
-            except SourceUnavailable as error:
+            except TablesMoved:
+                continue
+            except (SourceUnavailable, QueryFailed) as error:
                 if time.monotonic() - began > RETRY_SECONDS[1]:
                     waits = RETRY_SECONDS[0]
                 self._say(f"{error.message} Trying again in {waits:g} s.")
@@ -107,7 +128,31 @@ class Capture:
 
     def prepare(self) -> None:
         """Everything before the stream: checks, publications, slot, first snapshot. Does only what is not done."""
-        self._clean()
+        with self._alone():
+            self._prepare()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Waits until no other process captures the source into this log; it goes on when that one ends."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self._directory / "capture.lock")
+        said = False
+        try:
+            while not self._stop.is_set():
+                with lock.try_hold() as held:
+                    if held:
+                        self._clean()
+                        yield
+                        return
+                if not said:
+                    said = True
+                    self._say(f"Another process captures source {self.options.name!r}: waiting for its end.")
+                self._stop.wait(PATIENCE_SECONDS)
+            yield
+        finally:
+            lock.close()
+
+    def _prepare(self) -> None:
         with self.options.address.connect() as connection:
             self._connection = connection
             try:
@@ -141,8 +186,11 @@ class Capture:
         if resumed.stopped is not None:
             raise CaptureRefused(f"table {name!r}", [Missing(resumed.stopped, _DROP_TOPIC)])
         with self.log.commit() as commit:
-            commit.bookmark(self.options.names.tables, self.tables.to_json())
-        self.request(name, purge=True)
+            self.tables.moves(commit)
+        if isinstance(commit.result, Conflict):
+            self.take_up(name)
+        else:
+            self.request(name, purge=True)
 
     def _check_condition(self, table: Table, where: str) -> None:
         """Refuses a condition that the database does not understand: a job that fails would come again and again."""
@@ -169,9 +217,12 @@ class Capture:
 
     def _session(self, until: Callable[[Capture], bool]) -> bool:
         """From connecting to being cut off; whether it ended because it should."""
-        self.prepare()
+        if self._streamed and read_state(self.log, self.options).get("phase") == DROPPED:
+            raise CaptureDropped(self.options.name)
+        self._prepare()
         if self._stop.is_set():
             return True
+        self._streamed = True
         with self.options.address.connect() as connection:
             self._connection, self._version = connection, connection.info.server_version // 10_000
             try:
@@ -237,8 +288,10 @@ class Capture:
                     raise SourceUnavailable(str(self.options.address), str(incremental.failure))
             if now - beat >= period:
                 beat = now
-                self._find_new_tables()
+                assert self._connection is not None
+                self._watcher.look(self._connection, applier.lsn)
                 applier.heartbeat()
+                self._watcher.alarms(self._connection)
                 self._sweep_outbox(applier)
                 self._read_at_once(incremental, applier)
                 replication.confirm(applier.lsn, ask=True)
@@ -273,6 +326,8 @@ class Capture:
 
     def _repair(self, lost: SlotLost) -> None:
         """A new slot, and every table read again while changes flow: rows that differ, or are gone, are set right."""
+        if read_state(self.log, self.options).get("phase") == DROPPED:
+            raise CaptureDropped(self.options.name)
         self._say(f"{lost.message} Every table is compared with a new one.")
         names = self.options.names
         with self.options.address.connect() as connection:
@@ -293,8 +348,8 @@ class Capture:
         with self.log.commit() as commit:
             commit.bookmark(names.position, position_of(slot.start), expect=before)
             commit.bookmark(names.snapshot, {"phase": STREAMING, "jobs": jobs})
-            commit.bookmark(names.tables, self.tables.to_json())
-            commit.append(names.history, [asdict(each) for each in [event, *self.tables.events]])
+            commit.append(names.history, [asdict(event)])
+            self.tables.moves(commit)
         if isinstance(commit.result, Conflict):
             raise CaptureOvertaken(self.options.name, lost.captured, str(commit.result.actual))
 
@@ -311,8 +366,7 @@ class Capture:
 
     def _tables_moved(self) -> bool:
         """Whether another process has changed what is known of the tables."""
-        waiting = self.tables.changed or self.tables.events
-        return not waiting and self.log.bookmark(self.options.names.tables) != self.tables.to_json()
+        return bool(self.log.bookmark(self.options.names.tables) != self.tables.stored)
 
     def _describe(self, incremental: Incremental, applier: Applier) -> None:
         """Takes notice of columns that changed, in the catalog, of tables that have had no change of a row since."""
@@ -322,28 +376,12 @@ class Capture:
         for oid in incremental.outdated & self.tables.by_oid.keys():
             found = table_of(self._connection, oid)
             if found is None:
-                self.tables.stop(self.tables.by_oid[oid], "The table was dropped.", applier.lsn)
+                self.tables.stop(self.tables.by_oid[oid], DROPPED_TABLE, applier.lsn)
             else:
                 identified = replace(found.relation, identified_by=found.key)
                 self.tables.describe(identified, applier.lsn, self._find_key)
         incremental.outdated.clear()
         applier.heartbeat()
-
-    def _find_new_tables(self) -> None:
-        """Publishes and adds tables that match by now; the next commit makes jobs of them."""
-        assert self._connection is not None
-        wanted = chosen(tables_of(self._connection), self.options.patterns, self.options.schemas)
-        fresh = [table for table in wanted if table.relation.oid not in self.tables.by_oid]
-        if not fresh:
-            return
-        try:
-            publish(self._connection, self.options, check(self._connection, self.options), self._say)
-        except CaptureRefused as error:
-            self._say(error.message)
-            return
-        for table in fresh:
-            self.tables.add(table.relation, table.key)
-            self._say(f"Found table {table.name}.")
 
     def _find_key(self, relation: Relation) -> tuple[str, ...] | None:
         """The key of a table that the stream speaks of for the first time; None if it is not to be captured."""

@@ -44,7 +44,9 @@ def check(connection: Connection, options: CaptureOptions) -> Plan:
         *_server(connection, plan),
         *_named(options, everything, tables),
         *(lack for table in tables for lack in _table(table, _user(connection))),
+        *_same_topics(options, tables),
         *_publications(connection, options, plan),
+        *_publishing(connection, options, plan),
     ]
     if missing:
         raise CaptureRefused(str(options.address), missing)
@@ -120,6 +122,29 @@ def _table(table: SourceTable, user: str) -> Iterator[Missing]:
         yield Missing(f"WAL of table {table.name}: it is unlogged", f"ALTER TABLE {name} SET LOGGED;")
     if not relation.columns:
         yield Missing(f"a column in table {table.name}", "Leave the table out.")
+    generated = [column for column in table.key if column not in relation.names]
+    if generated and relation.columns:
+        yield Missing(
+            f"a key of {table.name} that is published: column {generated[0]} is generated",
+            f"ALTER TABLE {name} REPLICA IDENTITY USING INDEX …;  -- or FULL, after taking the primary key away",
+        )
+    if table.counted:
+        for part in table.not_whole:
+            yield Missing(
+                f"the whole old row of changes in {part}, a partition of {table.name}, which has no key",
+                f"ALTER TABLE {part} REPLICA IDENTITY FULL;",
+            )
+
+
+def published_oids(connection: Connection, options: CaptureOptions) -> set[int]:
+    """The numbers of the tables that are in a publication of the source, partitioned ones by their root."""
+    names = [options.names.publication, options.names.append_only]
+    rows = connection.execute(
+        "SELECT c.oid::int8 FROM pg_publication_tables p JOIN pg_namespace n ON n.nspname = p.schemaname "
+        "JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename WHERE p.pubname = ANY(%s)",
+        (names,),
+    )
+    return {int(row[0]) for row in rows}
 
 
 def published(connection: Connection, options: CaptureOptions) -> dict[str, set[str]]:
@@ -156,6 +181,47 @@ def _publications(connection: Connection, options: CaptureOptions, plan: Plan) -
             yield Missing(
                 f"{listed} in publication {publication!r}; they belong to {owners}", f"{remedy};  -- as {owners}"
             )
+
+
+def _same_topics(options: CaptureOptions, tables: Sequence[SourceTable]) -> Iterator[Missing]:
+    """Tables whose names differ only in what a topic's name can not have."""
+    known: dict[str, str] = {}
+    for table in tables:
+        topic = options.names.topic(table.relation.schema, table.relation.table)
+        other = known.setdefault(topic, table.name)
+        if other != table.name:
+            yield Missing(f"a topic for {table.name}: {topic!r} is that of {other}", "Rename one, or leave it out.")
+
+
+_PUBLISHING = """
+SELECT p.pubname, p.pubinsert AND p.pubtruncate, p.pubupdate AND p.pubdelete, p.pubviaroot
+FROM pg_publication p WHERE p.pubname = ANY(%s)
+"""
+_PARTLY = """
+SELECT p.pubname, r.prrelid::regclass::text FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid
+WHERE p.pubname = ANY(%s) AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL)
+"""
+PARTLY_VERSION = 15
+
+
+def _publishing(connection: Connection, options: CaptureOptions, plan: Plan) -> Iterator[Missing]:
+    """What a publication that somebody else has made leaves out."""
+    names = [options.names.publication, options.names.append_only]
+    for name, inserts, changes, via_root in connection.execute(_PUBLISHING, (names,)):
+        if not inserts or not via_root or (name == options.names.publication and not changes):
+            operations = "insert, update, delete, truncate" if name == options.names.publication else "insert, truncate"
+            yield Missing(
+                f"changes that publication {name!r} leaves out, or sends as those of partitions",
+                f"ALTER PUBLICATION {quoted(name)} SET (publish = {literal(operations)}, "
+                "publish_via_partition_root = true);",
+            )
+    if plan.version < PARTLY_VERSION:
+        return
+    for name, table in connection.execute(_PARTLY, (names,)):
+        yield Missing(
+            f"rows or columns of {table} that publication {name!r} leaves out",
+            f"ALTER PUBLICATION {quoted(name)} DROP TABLE {table}; ALTER PUBLICATION {quoted(name)} ADD TABLE {table};",
+        )
 
 
 def may_create(connection: Connection) -> bool:

@@ -18,9 +18,10 @@ import pyarrow as pa
 from headwater.cdc.headers import HEADERS, header_column
 from headwater.cdc.relations import Column, Relation
 from headwater.cdc.values import convert
-from headwater.connectors.postgres.address import Address
+from headwater.connectors.postgres.address import UNLIMITED, Address
 from headwater.connectors.postgres.naming import literal, quoted
 from headwater.connectors.postgres.occurrences import ROW
+from headwater.errors import QueryFailed
 
 READ, EMITTED = ord("r"), ord("m")
 # How many bytes the driver puts into one batch.
@@ -48,6 +49,9 @@ class Blocks:
         return f"ctid >= '({self.first},0)'::tid AND ctid < '({self.end},0)'::tid"
 
 
+_QUERY_CLASSES = ("21", "22", "42", "P0")
+
+
 class Copier:
     """A connection for bulk reads. With a snapshot it sees the database as that shows it, until it is closed."""
 
@@ -55,6 +59,7 @@ class Copier:
         self._address = address
         try:
             self._connection = adbc.connect(address.conninfo(), autocommit=True)
+            self._execute(UNLIMITED)
             if snapshot is not None:
                 self._execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 self._execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}")
@@ -71,6 +76,9 @@ class Copier:
                     if batch.num_rows:
                         yield _typed(batch, relation)
         except adbc_driver_manager.Error as error:
+            # Classes of errors that lie in the values or in the query, and not in the server's health.
+            if (error.sqlstate or "")[:2] in _QUERY_CLASSES:
+                raise QueryFailed(str(self._address), " ".join(str(error).split())) from None
             raise self._address.unavailable(error) from None
 
     def close(self) -> None:

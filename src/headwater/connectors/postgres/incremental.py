@@ -10,7 +10,7 @@ import json
 import threading
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,15 +21,16 @@ from headwater.cdc.relations import Relation
 from headwater.cdc.transactions import LogicalMessage, Transaction
 from headwater.cdc.values import convert
 from headwater.cdc.windows import Window, key_hashes
+from headwater.connectors.postgres import snapshot
 from headwater.connectors.postgres.applying import tombstones
 from headwater.connectors.postgres.copying import Blocks, Copier, selected
 from headwater.connectors.postgres.inventory import Connection, table_of
 from headwater.connectors.postgres.naming import literal, qualified, quoted
 from headwater.connectors.postgres.options import CaptureOptions
-from headwater.connectors.postgres.snapshot import blocks_of, chunk_query, completed, layout_of
+from headwater.connectors.postgres.snapshot import chunk_query, completed, layout_of, parts_of
 from headwater.connectors.postgres.staging import Staging
-from headwater.connectors.postgres.tables import Table, Tables
-from headwater.errors import HeadwaterError
+from headwater.connectors.postgres.tables import Event, Table, Tables
+from headwater.errors import HeadwaterError, QueryFailed
 from headwater.log.commit import Commit
 from headwater.log.port import Log
 
@@ -76,6 +77,12 @@ class Job:
 def new_job(oid: int, *, where: str | None = None, purge: bool = False) -> Job:
     """A job for a whole table, or for the rows that a condition names."""
     return Job(uuid.uuid4().hex[:12], oid, where, purge)
+
+
+def leaf_job(connection: Connection, table: Table, leaves: Sequence[int], layout: dict[str, list[Any]]) -> Job:
+    """A job for some partitions of a table."""
+    blocks = tuple(parts_of(connection, table, leaves))
+    return Job(uuid.uuid4().hex[:12], table.relation.oid, blocks=blocks, layout=layout)
 
 
 def keys_job(oid: int, keys: Sequence[Sequence[str]]) -> Job:
@@ -183,8 +190,8 @@ class Incremental:
         wanted = dict(self._next if self._next is not None else self._state)
         known = {job.oid for job in self.jobs}
         fresh = [
-            new_job(oid).to_json()
-            for oid in sorted(self._tables.incomplete)
+            new_job(oid, purge=purge).to_json()
+            for oid, purge in sorted(self._tables.incomplete.items())
             if oid not in known and self._tables.by_oid[oid].stopped is None and not self._is_outbox(oid)
         ]
         wanted["jobs"] = [*wanted.get("jobs", []), *fresh]
@@ -229,7 +236,7 @@ class Incremental:
         if job.keys:
             absent = Window(table.key, [key_hashes(chunk.rows, table.key)]).unaffected(_typed_keys(job, table))
             staging.add(table.topic, tombstones(chunk.window.unaffected(absent), [headers]))
-        left = tuple(each for each in job.blocks or () if each != chunk.blocks)
+        left = _left(job.blocks or (), chunk.blocks)
         if not left and job.purge:
             staging.add(table.topic, tombstones(self._gone(table, job), [headers]))
         others = [each.to_json() for each in self.jobs if each.id != job.id]
@@ -267,7 +274,14 @@ class Incremental:
                     self._stopped.wait(POLL_SECONDS)
                     continue
                 copier = copier or Copier(self._options.address)
-                self._read_job(job, table, connection, copier)
+                try:
+                    self._read_job(job, table, connection, copier)
+                except QueryFailed as error:
+                    if job.where is None:
+                        raise
+                    # It would fail again and again; whoever asked for it finds the reason in the history.
+                    self._chunk = None
+                    self._drop_job(job, Event("", table.name, table.topic, "snapshot failed", error.message))
         finally:
             for each in (connection, copier):
                 if each is not None:
@@ -286,8 +300,8 @@ class Incremental:
             # Not planned yet, or written anew since: rows may lie in blocks that were read before they did.
             self._wait_for_others(connection)
             layout = layout_of(connection, [table])
-            job = replace(job, blocks=tuple(blocks_of(connection, table)), layout=layout)
-        blocks = job.blocks[0] if job.blocks else None
+            job = replace(job, blocks=tuple(parts_of(connection, table)), layout=layout)
+        blocks = _next(job.blocks or ())
         query = None if blocks is None else chunk_query(table, blocks, job.where)
         self._read_chunk(_Chunk(uuid.uuid4().hex, job, table, blocks), query, connection, copier)
 
@@ -338,16 +352,34 @@ class Incremental:
         at_once = {job.id for job in self.at_once}
         return [job for job in self.jobs if job.id not in at_once]
 
-    def _drop_job(self, job: Job) -> None:
-        """Takes away a job of a table that is not captured any more."""
+    def _drop_job(self, job: Job, event: Event | None = None) -> None:
+        """Takes away a job that can not be done; the reason is kept."""
         with self._change, self._log.commit() as commit:
             self.without(job, commit)
+            if event is not None:
+                commit.append(self._options.names.history, [asdict(event)])
         self.refresh()
 
     def without(self, job: Job, commit: Commit) -> None:
         """Adds to a commit that a job is done."""
         left = [each for each in self._state["jobs"] if each["id"] != job.id]
         commit.bookmark(self._options.names.snapshot, {**self._state, "jobs": left}, expect=self._state)
+
+
+def _next(blocks: Sequence[Blocks]) -> Blocks | None:
+    """The next chunk of what is left."""
+    if not blocks:
+        return None
+    first = blocks[0]
+    return replace(first, end=min(first.end, first.first + snapshot.CHUNK_BLOCKS))
+
+
+def _left(blocks: Sequence[Blocks], done: Blocks | None) -> tuple[Blocks, ...]:
+    """What is left when a chunk is done."""
+    if done is None or not blocks:
+        return ()
+    rest = replace(blocks[0], first=done.end)
+    return (*((rest,) if rest.first < rest.end else ()), *blocks[1:])
 
 
 def has_columns(connection: Connection, relation: Relation) -> bool:

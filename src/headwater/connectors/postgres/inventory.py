@@ -25,7 +25,13 @@ SELECT c.oid::int8, n.nspname, c.relname, c.relreplident, c.relkind, c.relispart
         JOIN pg_attribute a ON a.attnum = k.attnum AND a.attrelid = c.oid
         WHERE i.indrelid = c.oid AND i.indisreplident) AS identity_index,
        has_table_privilege(c.oid, 'SELECT') AS readable,
-       pg_get_userbyid(c.relowner), c.relpersistence, pg_has_role(c.relowner, 'USAGE') AS owned
+       pg_get_userbyid(c.relowner), c.relpersistence, pg_has_role(c.relowner, 'USAGE') AS owned,
+       CASE WHEN c.relkind = 'p' AND NOT c.relispartition THEN
+           (SELECT array_agg(t.relid::oid::int8 ORDER BY t.relid::oid) FROM pg_partition_tree(c.oid) t WHERE t.isleaf
+            AND t.relid <> c.oid) END AS parts,
+       CASE WHEN c.relkind = 'p' AND NOT c.relispartition THEN
+           (SELECT array_agg(t.relid::text ORDER BY t.relid::text) FROM pg_partition_tree(c.oid) t
+            JOIN pg_class l ON l.oid = t.relid WHERE t.isleaf AND l.relreplident <> 'f') END AS not_whole
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
   AND n.nspname NOT LIKE 'pg\\_%%' AND (%(oid)s::oid IS NULL OR c.oid = %(oid)s::oid)
@@ -60,6 +66,10 @@ class SourceTable:
     unlogged: bool
     partition: bool
     partitioned: bool
+    parts: tuple[int, ...] = ()
+    """The numbers of its partitions that have rows of their own."""
+    not_whole: tuple[str, ...] = ()
+    """Those of them whose changes come without the whole old row."""
 
     @property
     def name(self) -> str:
@@ -95,12 +105,14 @@ def tables_of(connection: Connection, only: int | None = None) -> list[SourceTab
     for oid, name, schema, kind, modifier in connection.execute(_COLUMNS, ([row[0] for row in rows],)):
         columns.setdefault(oid, []).append(Column(name, qualified_type(schema, kind), modifier))
     found: list[SourceTable] = []
-    for oid, schema, table, identity, kind, partition, primary, index, readable, owner, persistence, owned in rows:
+    for row in rows:
+        oid, schema, table, identity, kind, partition, primary, index, readable, owner, persistence, owned, *more = row
         relation = Relation(oid, schema, table, identity, tuple(columns.get(oid, ())))
+        parts, not_whole = (tuple(each or ()) for each in more)
         found.append(
             SourceTable(
                 relation, tuple(primary or ()), tuple(index or ()), readable, owned, owner, persistence != "p",
-                partition, kind == "p",
+                partition, kind == "p", parts, not_whole,
             )
         )  # fmt: skip
     return found

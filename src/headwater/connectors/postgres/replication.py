@@ -113,7 +113,7 @@ class Replication:
             if length == 0:
                 return
             if length < 0:
-                raise SourceUnavailable(str(self._options.address), self._ended())
+                raise self._ended()
             if payload[0] == _WAL:
                 keep(payload)
                 received.bytes += length
@@ -121,7 +121,12 @@ class Replication:
                 received.reached, _, wanted = struct.unpack_from(">QQB", payload, 1)
                 received.reply_wanted |= bool(wanted)
 
-    def _ended(self) -> str:
+    def _ended(self) -> SlotLost | SourceUnavailable:
         result = self._connection.get_result()
         said = "" if result is None else self._connection.get_error_message()
-        return " ".join(said.split()).rstrip(".") or "it has ended the stream"
+        reason = " ".join(said.split()).rstrip(".") or "it has ended the stream"
+        state = None if result is None else result.error_field(pq.DiagnosticField.SQLSTATE)
+        if state in _GONE:
+            # A publication that was dropped: the slot can not be read past where it was missing.
+            return SlotLost(self._options.names.slot, format_lsn(self.confirmed), reason)
+        return SourceUnavailable(str(self._options.address), reason)

@@ -80,13 +80,19 @@ def create_slot(options: CaptureOptions, *, temporary: bool = False) -> NewSlot:
 def drop(connection: Connection, options: CaptureOptions, say: Say) -> None:
     """Removes the slot and the publications, if they are there."""
     names = options.names
-    if connection.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", (names.slot,)).fetchone():
+    if has_slot(connection, options):
         drop_slot(connection, options)
         say(f"Dropped replication slot {names.slot}.")
     for publication in (names.publication, names.append_only):
         if connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)).fetchone():
             connection.execute(f"DROP PUBLICATION {quoted(publication)}".encode())
             say(f"Dropped publication {publication}.")
+
+
+def has_slot(connection: Connection, options: CaptureOptions) -> bool:
+    """Whether the slot is there."""
+    query = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s"
+    return connection.execute(query, (options.names.slot,)).fetchone() is not None
 
 
 def drop_slot(connection: Connection, options: CaptureOptions) -> None:

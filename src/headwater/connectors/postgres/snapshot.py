@@ -32,11 +32,11 @@ Progress = Callable[[str, int, int], None]
 """Told of every chunk: the table, how many bytes are read, and how many there are."""
 
 _PARTS = """
-SELECT n.nspname, c.relname, pg_relation_size(c.oid) / current_setting('block_size')::int8
+SELECT c.oid::int8, n.nspname, c.relname, pg_relation_size(c.oid) / current_setting('block_size')::int8
 FROM pg_partition_tree(%s::oid::regclass) t JOIN pg_class c ON c.oid = t.relid
 JOIN pg_namespace n ON n.oid = c.relnamespace WHERE t.isleaf AND c.relkind = 'r'
 UNION ALL
-SELECT n.nspname, c.relname, pg_relation_size(c.oid) / current_setting('block_size')::int8
+SELECT c.oid::int8, n.nspname, c.relname, pg_relation_size(c.oid) / current_setting('block_size')::int8
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = %s AND c.relkind = 'r' AND NOT c.relispartition
   AND NOT EXISTS (SELECT 1 FROM pg_partition_tree(c.oid::regclass))
@@ -76,16 +76,23 @@ def layout_of(connection: Connection, tables: Sequence[Table]) -> dict[str, list
     return found
 
 
+def parts_of(connection: Connection, table: Table, only: Sequence[int] | None = None) -> list[Blocks]:
+    """The whole table: one stretch of blocks, or one for each partition, or for `only` some of them."""
+    oid = table.relation.oid
+    return [
+        Blocks(qualified(schema, name), 0, int(count))
+        for part, schema, name, count in connection.execute(_PARTS, (oid, oid))
+        if count and (only is None or part in only)
+    ]
+
+
 def blocks_of(connection: Connection, table: Table) -> list[Blocks]:
     """The whole table, in chunks."""
-    found: list[Blocks] = []
-    oid = table.relation.oid
-    for schema, name, count in connection.execute(_PARTS, (oid, oid)):
-        found += [
-            Blocks(qualified(schema, name), first, min(first + CHUNK_BLOCKS, int(count)))
-            for first in range(0, int(count), CHUNK_BLOCKS)
-        ]
-    return found
+    return [
+        Blocks(part.table, first, min(first + CHUNK_BLOCKS, part.end))
+        for part in parts_of(connection, table)
+        for first in range(0, part.end, CHUNK_BLOCKS)
+    ]
 
 
 def chunk_query(table: Table, blocks: Blocks, where: str | None = None) -> str:

@@ -16,7 +16,7 @@ from headwater.connectors.postgres.checks import Plan, check
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.setup import Say
 from headwater.connectors.postgres.snapshot import Progress
-from headwater.connectors.postgres.state import DROPPED, set_paused
+from headwater.connectors.postgres.state import DROPPED, change_state, read_state, set_paused
 from headwater.connectors.postgres.status import Status, status_of
 from headwater.connectors.postgres.tables import Tables
 from headwater.errors import UsageError
@@ -80,16 +80,18 @@ class PostgresSource:
     def drop(self, *, say: Say = lambda _: None) -> None:
         """Removes the slot and the publications; topics stay. A later capture begins anew."""
         with self.options.address.connect() as connection:
+            before = read_state(self.log, self.options)
+            # First, so that a capture that runs does not take the slot for lost. What was captured stays in its topics:
+            # rows that are gone by then are deleted by the next beginning.
+            change_state(self.log, self.options, lambda _: {"phase": DROPPED, "jobs": []})
             try:
                 setup.drop(connection, self.options, say)
             except psycopg.errors.InsufficientPrivilege as error:
+                if setup.has_slot(connection, self.options):
+                    change_state(self.log, self.options, lambda _: before)
                 raise UsageError(
                     f"{self.options.address}: {error.diag.message_primary}.", hint="Drop it as the user who made it."
                 ) from None
-        names = self.options.names
-        with self.log.commit() as commit:
-            # What was captured stays in its topics: rows that are gone by then are deleted by the next beginning.
-            commit.bookmark(names.snapshot, {"phase": DROPPED, "jobs": []})
 
 
 def open_source(

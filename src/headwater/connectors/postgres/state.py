@@ -8,6 +8,9 @@ dropped     slot and publications were removed; a capture begins anew
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +20,26 @@ from headwater.log.port import Log
 
 CREATING, FIRST, STREAMING, DROPPED = "creating", "first", "streaming", "dropped"
 
+# What is longer is kept compressed: a bookmark has an end, and thousands of tables have many columns.
+PLAIN_BYTES_MAX = 64 << 10
+_PACKED = "packed"
+
 State = dict[str, Any]
+
+
+def packed(value: object) -> object:
+    """A value as a bookmark keeps it, however large it is."""
+    text = json.dumps(value, sort_keys=True)
+    if len(text) <= PLAIN_BYTES_MAX:
+        return value
+    return {_PACKED: base64.b85encode(zlib.compress(text.encode())).decode()}
+
+
+def unpacked(value: object) -> object:
+    """The value that a bookmark keeps."""
+    if isinstance(value, dict) and _PACKED in value:
+        return json.loads(zlib.decompress(base64.b85decode(value[_PACKED])))
+    return value
 
 
 def read_state(log: Log, options: CaptureOptions) -> State:

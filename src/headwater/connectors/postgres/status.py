@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +12,8 @@ from headwater.connectors.postgres.applying import captured_to
 from headwater.connectors.postgres.inventory import Connection
 from headwater.connectors.postgres.options import WAL_ALARM_PART, CaptureOptions
 from headwater.connectors.postgres.state import STREAMING, is_paused, read_state
-from headwater.connectors.postgres.tables import Tables
+from headwater.connectors.postgres.tables import DROPPED as TABLE_DROPPED
+from headwater.connectors.postgres.tables import Table, Tables
 from headwater.log.port import Log
 
 _SLOT = """
@@ -24,7 +26,7 @@ FROM pg_replication_slots WHERE slot_name = %s
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """A captured table: `state` is `streaming`, `reading` (a snapshot of it is asked for) or `stopped`."""
+    """A captured table: `state` is `streaming`, `reading` (a snapshot of it is asked for), `stopped` or `dropped`."""
 
     name: str
     topic: str
@@ -68,7 +70,7 @@ def status_of(log: Log, options: CaptureOptions, connection: Connection) -> Stat
         TableStatus(
             table.name,
             table.topic,
-            "stopped" if table.stopped else "reading" if table.relation.oid in reading else "streaming",
+            _state(table, reading),
             table.stopped,
         )
         for table in tables.by_oid.values()
@@ -79,6 +81,12 @@ def status_of(log: Log, options: CaptureOptions, connection: Connection) -> Stat
         seconds, found, (),
     )  # fmt: skip
     return _with_alarms(status, options, keep)
+
+
+def _state(table: Table, reading: Collection[int]) -> str:
+    if table.stopped is not None:
+        return "dropped" if table.stopped == TABLE_DROPPED else "stopped"
+    return "reading" if table.relation.oid in reading else "streaming"
 
 
 def _age(position: dict[str, str]) -> float:
@@ -106,6 +114,8 @@ def _with_alarms(status: Status, options: CaptureOptions, keep: str) -> Status:
     limit = max(options.wal_alarm_age, 3 * options.heartbeat)
     if status.seconds_behind > limit.total_seconds():
         alarms.append(f"it is {status.seconds_behind:.0f} s behind")
-    alarms += [f"{table.name} is not captured any more: {table.reason}" for table in status.tables if table.reason]
+    alarms += [
+        f"{table.name} is not captured any more: {table.reason}" for table in status.tables if table.state == "stopped"
+    ]
     values = {name: getattr(status, name) for name in Status.__slots__}
     return Status(**{**values, "alarms": tuple(alarms)})

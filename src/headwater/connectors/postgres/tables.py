@@ -8,7 +8,7 @@ rules do not allow stops the capture of that table, with the reason; the others 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,12 +17,16 @@ from headwater.cdc.lsn import format_lsn, parse_lsn
 from headwater.cdc.relations import WHOLE_ROW, Column, Relation
 from headwater.connectors.postgres.occurrences import ROW
 from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.state import packed, unpacked
 from headwater.errors import SchemaError, TopicExists, UnknownTopic
+from headwater.log.commit import Commit
 from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.evolution import is_wider
 
 HISTORY_SCHEMA = "lsn string, relation string, topic string, event string, detail string"
+DROPPED = "The table was dropped."
+"""Why a table is stopped about which nobody needs to do anything."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Table:
     stopped: str | None = None
     since: int = 0
     counted: bool = False
+    parts: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -70,6 +75,7 @@ class Table:
             "stopped": self.stopped,
             "since": format_lsn(self.since),
             "counted": self.counted,
+            "parts": list(self.parts),
         }
 
     @classmethod
@@ -77,7 +83,8 @@ class Table:
         columns = tuple(Column(*column) for column in value["columns"])
         relation = Relation(value["oid"], value["schema"], value["table"], value["identity"], columns)
         since = parse_lsn(value["since"])
-        return cls(relation, value["topic"], tuple(value["key"]), value["stopped"], since, value["counted"])
+        return cls(relation, value["topic"], tuple(value["key"]), value["stopped"], since, value["counted"],
+                   tuple(value["parts"]))  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -91,6 +98,10 @@ class Event:
     detail: str
 
 
+class TablesMoved(Exception):
+    """Another process has changed what is known of the tables: whoever works with them begins anew."""
+
+
 @dataclass(slots=True)
 class Tables:
     """All tables of a source, by their number. `changed` and `events` wait for the next commit."""
@@ -100,17 +111,43 @@ class Tables:
     by_oid: dict[int, Table] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     changed: bool = False
-    incomplete: set[int] = field(default_factory=set)
-    """Tables whose rows in the log may differ from those in the database without a change in the stream."""
+    incomplete: dict[int, bool] = field(default_factory=dict)
+    """Tables whose rows in the log may differ from those in the database without a change in the stream; and whether
+    the log may also have rows that the database does not have."""
+    stored: Any = None
+    """What the log has of them."""
 
     def load(self) -> None:
         """Brings the tables to what the log knows of them."""
-        known: Any = self.log.bookmark(self.options.names.tables) or {}
+        self.stored = self.log.bookmark(self.options.names.tables)
+        known: Any = unpacked(self.stored) or {}
         self.by_oid = {int(oid): Table.from_json(value) for oid, value in known.items()}
-        self.events, self.changed, self.incomplete = [], False, set()
+        self.events, self.changed, self.incomplete = [], False, {}
 
-    def to_json(self) -> dict[str, object]:
-        return {str(oid): table.to_json() for oid, table in self.by_oid.items()}
+    def to_json(self) -> object:
+        """All tables, as a bookmark holds them."""
+        return packed({str(oid): table.to_json() for oid, table in self.by_oid.items()})
+
+    def moves(self, commit: Commit) -> object:
+        """Adds what has changed to a commit, which conflicts if another process has changed them; see `moved`."""
+        value = self.to_json() if self.changed else self.stored
+        if self.changed:
+            commit.bookmark(self.options.names.tables, value, expect=self.stored)
+        if self.events:
+            commit.append(self.options.names.history, [asdict(event) for event in self.events])
+        return value
+
+    def moved(self, value: object) -> None:
+        """What was added to a commit is in the log."""
+        self.stored, self.changed, self.events = value, False, []
+
+    def read_again(self, oid: int, *, purge: bool = False) -> None:
+        """A table has to be read; with `purge`, rows that only the log has are to go."""
+        self.incomplete[oid] = self.incomplete.get(oid, False) or purge
+
+    def set_parts(self, table: Table, parts: tuple[int, ...]) -> None:
+        """Takes notice of partitions that came or went."""
+        self._set(replace(table, parts=parts), 0)
 
     def active(self) -> Iterable[Table]:
         return [table for table in self.by_oid.values() if table.stopped is None]
@@ -122,16 +159,23 @@ class Tables:
                 return table
         return None
 
-    def add(self, relation: Relation, key: tuple[str, ...], lsn: int = 0) -> Table:
+    def add(self, relation: Relation, key: tuple[str, ...], lsn: int = 0, *, parts: tuple[int, ...] = ()) -> Table:
         """A table that was not captured so far; its topic is made unless it is there. It has still to be read."""
         topic = self.options.names.topic(relation.schema, relation.table)
         counted = not key and relation.identity == WHOLE_ROW and not self.options.is_outbox(relation.name)
-        table = Table(relation, topic, key, counted=counted)
-        reason = self._make_topic(table)
+        table = Table(relation, topic, key, counted=counted, parts=parts)
+        others = [each for each in self.by_oid.values() if each.topic == topic and each.relation.oid != relation.oid]
+        other = next((each for each in others if each.stopped != DROPPED), None)
+        if other is None:
+            reason = self._make_topic(table)
+        else:
+            reason = f"Its topic would be {topic!r}, and that is the topic of {other.name}."
         without = "none: rows are counted" if counted else "none: rows are only appended"
-        self._note(table, lsn, "found", f"key {', '.join(key) or without}")
+        self.note(table, lsn, "found", f"key {', '.join(key) or without}")
         self._set(replace(table, stopped=reason), lsn)
-        self.incomplete.add(relation.oid)
+        if reason is None:
+            # The topic may have rows of a table of the same name that was dropped.
+            self.read_again(relation.oid, purge=any(end for _, end in self.log.offsets(topic).values()))
         return self.by_oid[relation.oid]
 
     def describe(self, relation: Relation, lsn: int, find_key: Callable[[Relation], tuple[str, ...] | None]) -> None:
@@ -144,7 +188,7 @@ class Tables:
             return
         before = table.relation
         if before.name != relation.name:
-            self._note(table, lsn, "renamed", f"{before.name} is {relation.name} now")
+            self.note(table, lsn, "renamed", f"{before.name} is {relation.name} now")
         if before.columns == relation.columns and before.identity == relation.identity:
             if before.name != relation.name:
                 self._set(replace(table, relation=relation), lsn)
@@ -164,14 +208,13 @@ class Tables:
     def truncated(self, table: Table, lsn: int) -> None:
         """Notes that a table was emptied; of one without a key, the rows that are in the log stay there."""
         kept = "the topic has no key, and keeps its records" if table.append_only else ""
-        self._note(table, lsn, "truncated", kept)
+        self.note(table, lsn, "truncated", kept)
 
     def resume(self, table: Table) -> Table:
         """Captures a stopped table again; it has still to be read."""
         resumed = replace(table, stopped=None)
         reason = self._make_topic(resumed)
         self._set(replace(resumed, stopped=reason), 0)
-        self.incomplete.add(table.relation.oid)
         return self.by_oid[table.relation.oid]
 
     def _alter(self, table: Table, relation: Relation, lsn: int) -> None:
@@ -179,12 +222,12 @@ class Tables:
         detail = _difference(table.relation, relation)
         if reason is None:
             reason = self._evolve(table, relation)
-        self._note(table, lsn, "altered", detail)
+        self.note(table, lsn, "altered", detail)
         self._set(replace(table, relation=relation, stopped=reason), lsn)
         known = {column.name: column for column in table.relation.columns}
         # Rows that are there may have got values in these columns without a change of their own in the stream.
         if any(known.get(column.name) != column for column in relation.columns):
-            self.incomplete.add(relation.oid)
+            self.read_again(relation.oid)
 
     def _make_topic(self, table: Table) -> str | None:
         """Makes the topic, or evolves the one that is there; why that is not possible."""
@@ -220,11 +263,12 @@ class Tables:
     def _set(self, table: Table, lsn: int) -> None:
         before = self.by_oid.get(table.relation.oid)
         if table.stopped is not None and (before is None or before.stopped is None):
-            self._note(table, lsn, "stopped", table.stopped)
+            self.note(table, lsn, "stopped", table.stopped)
         self.by_oid[table.relation.oid] = table
         self.changed = True
 
-    def _note(self, table: Table, lsn: int, event: str, detail: str) -> None:
+    def note(self, table: Table, lsn: int, event: str, detail: str) -> None:
+        """Adds to the history of the source."""
         self.events.append(Event(format_lsn(lsn), table.name, table.topic, event, detail))
 
 
