@@ -24,8 +24,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What uses the Spark session starts a JVM."""
+    """What uses the Spark session starts a JVM; what uses a server waits for it."""
     for item in items:
+        if "server" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(900))
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
             if item.get_closest_marker("timeout") is None:

@@ -15,7 +15,7 @@ from headwater.cdc.lsn import parse_lsn
 from headwater.connectors.postgres.capture import Capture
 
 
-def catch_up(capture: Capture, source: psycopg.Connection[Any], seconds: float = 30) -> None:
+def catch_up(capture: Capture, source: psycopg.Connection[Any], seconds: float = 300) -> None:
     """Captures everything that was committed by now, and every job that was asked for."""
     row = source.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
     assert row is not None

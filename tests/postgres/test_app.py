@@ -71,7 +71,7 @@ def rows(app: hw.App, view: str, *, fresh: bool = False) -> list[tuple[Any, ...]
     return sorted(tuple(row.values()) for row in app.read(view).to_pylist())
 
 
-def wait_for(true: Any, seconds: float = 20) -> None:
+def wait_for(true: Any, seconds: float = 200) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline
@@ -102,7 +102,7 @@ class Shell:
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = self._command(*arguments)
         return subprocess.run(
-            command, capture_output=True, text=True, cwd=self.directory, env=ENV, timeout=60, check=False
+            command, capture_output=True, text=True, cwd=self.directory, env=ENV, timeout=200, check=False
         )
 
     @contextmanager
@@ -114,7 +114,7 @@ class Shell:
             yield
         finally:
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=20)
+            _, said = process.communicate(timeout=200)
         assert process.returncode == 0, said
 
     def _command(self, *arguments: str) -> list[str]:
@@ -124,7 +124,7 @@ class Shell:
 ENV = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(900)
 def test_the_command_line(shop: Source, server: Server, database: str, tmp_path: Path) -> None:
     shell = Shell(tmp_path, server, database)
     assert "can be captured: 2 tables" in shell("check", "app.py")

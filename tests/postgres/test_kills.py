@@ -10,7 +10,7 @@ from tests.postgres.servers import Server
 from tests.postgres.torture import Torture
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_kills_of_capture_and_server(server: Server, tmp_path: Path) -> None:
     with server.database() as database:
         assert Torture(server, database, tmp_path, seed=1).run(rounds=5) > 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -115,6 +116,10 @@ def test_status_and_alarms(source: Source, log: hw.EmbeddedLog, make: Make, tmp_
     status = PostgresSource(log, capture.options).status
     assert status().phase == "not begun"
     catch_up(capture, source)
+    deadline = time.monotonic() + 60
+    while status().active:  # the server takes a moment to notice that nobody listens
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     found = status()
     assert (found.phase, found.active) == ("streaming", False)
     assert found.alarms == ("nobody captures",)

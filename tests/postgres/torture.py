@@ -74,7 +74,7 @@ class Torture:
         """That the log has what the database has, and had nothing else in between."""
         with hw.open(self.directory / "log") as log, self._connect() as source:
             capture = Capture(log, self._options())
-            catch_up(capture, source, seconds=60)
+            catch_up(capture, source, seconds=300)
             assert_same(source, log, capture, TABLES)
             return assert_balanced(log, [capture.options.names.topic("public", table) for table in TABLES])
 
@@ -109,7 +109,7 @@ class Torture:
 
     def _wait_for(self, process: subprocess.Popen[bytes]) -> None:
         """Returns when the capture begins: on a busy machine a process takes long to come so far."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while f"begun {process.pid}\n" not in (self.directory / "said").read_text():
             assert process.poll() is None, self._said()
             assert time.monotonic() < deadline

@@ -28,7 +28,7 @@ from headwater.connectors.postgres.occurrences import Occurrences, keyed_changes
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import Outbox
 from headwater.connectors.postgres.staging import Staging
-from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables, TablesMoved
+from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables, TablesMoved, key_not_held
 from headwater.connectors.postgres.unchanged import Ask, Memory, with_unchanged
 from headwater.errors import CaptureOvertaken, InvalidRecords, SchemaError
 from headwater.log.commit import Commit, Conflict
@@ -146,20 +146,18 @@ class Applier:
         messages = np.flatnonzero(mine)
         ends = np.array([each.end for each in item.transactions])[owner]
         decoded = [
-            (table, changes, with_unchanged(changes, table, self.uncommitted(table), self.memory, self._ask))
+            (table, with_unchanged(changes, table, self.uncommitted(table), self.memory, self._ask))
             for table, changes in self._decoded(stretch, messages, ends)
         ]
-        used = np.unique(
-            np.concatenate([np.empty(0, np.int64), *(owner[changes.messages] for _, changes, _ in decoded)])
-        )
+        used = np.unique(np.concatenate([np.empty(0, np.int64), *(owner[each.messages] for _, each in decoded)]))
         self.passed = max(self.passed, item.transactions[end - 1].end)
         if not len(used):
             return
         headers = [item.transactions[number].headers for number in used]
         tables = []
-        for table, changes, rows in decoded:
+        for table, changes in decoded:
             numbers = np.searchsorted(used, owner[changes.messages])
-            tables.append((table, _with_system(rows, changes, headers, numbers), numbers))
+            tables.append((table, _with_system(changes, headers, numbers), numbers))
 
         def fill(commit: Commit) -> None:
             for table, rows, numbers in tables:
@@ -197,8 +195,9 @@ class Applier:
     def _commit_staged(self, staging: Staging, transaction: Transaction) -> None:
         def fill(commit: Commit) -> None:
             for topic, rows in staging.tables():
-                table = next((each for each in self._tables.by_oid.values() if each.topic == topic), None)
-                if table is None or self._goes_on(table):
+                # A table that was dropped and made again has the topic of the one before.
+                tables = [each for each in self._tables.by_oid.values() if each.topic == topic]
+                if not tables or any(each.stopped is None for each in tables):
                     commit.append(topic, rows)
 
         self.commit(fill, transaction.end, transaction)
@@ -207,9 +206,9 @@ class Applier:
         messages = np.flatnonzero(of_kinds(stretch.kinds, _ROWS))
         for table, changes in self._decoded(stretch, messages, np.full(len(stretch), transaction.end)):
             earlier = itertools.chain(staging.seen(table.topic), self.uncommitted(table)) if changes.unchanged else ()
-            rows = with_unchanged(changes, table, earlier, self.memory, self._ask)
+            completed = with_unchanged(changes, table, earlier, self.memory, self._ask)
             numbers = np.zeros(len(changes.messages), np.int64)
-            whole = _with_system(rows, changes, [transaction.headers], numbers, uniform=True)
+            whole = _with_system(completed, [transaction.headers], numbers, uniform=True)
             self._observer.rows(table, whole)
             for part in self._outbox.route(table, whole, numbers):
                 staging.add(part.topic, part.rows)
@@ -267,9 +266,17 @@ class Applier:
             if table.counted:
                 changes = self._counted(table, read_whole_changes(stretch, mine, relation), int(ends[mine[0]]))
             else:
-                changes = read_changes(stretch, mine, relation, table.key)
+                changes = self._identified(table, read_changes(stretch, mine, relation, table.key), int(ends[mine[0]]))
             if changes is not None:
                 yield table, changes
+
+    def _identified(self, table: Table, changes: Changes, lsn: int) -> Changes | None:
+        """Changes of a table whose keys its topic can hold; None if one can not."""
+        for _, column, text in changes.specials:
+            if column in table.key:
+                self._tables.stop(table, key_not_held(table, column, text), lsn)
+                return None
+        return changes
 
     def _counted(self, table: Table, changes: Changes | None, lsn: int) -> Changes | None:
         """Changes of a table whose rows are counted; None if that can not be done any more."""
@@ -336,7 +343,6 @@ def position_of(lsn: int, committed_at: datetime | None = None) -> dict[str, str
 
 
 def _with_system(
-    rows: pa.Table,
     changes: Changes,
     headers: Sequence[Mapping[str, str]],
     numbers: npt.NDArray[np.int64],
@@ -344,7 +350,7 @@ def _with_system(
     uniform: bool = False,
 ) -> pa.Table:
     """Rows with their headers and what is deleted; `uniform` ones have that column also if nothing is."""
-    rows = rows.append_column(HEADERS, header_column(headers, numbers, changes.operations, changes.specials))
+    rows = changes.rows.append_column(HEADERS, header_column(headers, numbers, changes.operations, changes.specials))
     if not uniform and not changes.deleted.any():
         return rows
     return rows.append_column(_DELETED, pa.array(changes.deleted))

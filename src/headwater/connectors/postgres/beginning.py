@@ -33,7 +33,7 @@ from headwater.connectors.postgres.setup import NewSlot, Say, create_slot, drop_
 from headwater.connectors.postgres.snapshot import Chunk, FirstSnapshot, Progress
 from headwater.connectors.postgres.staging import Staging
 from headwater.connectors.postgres.state import CREATING, FIRST, STREAMING, change_state, read_state
-from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables
+from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables, unfit_key
 from headwater.connectors.postgres.unchanged import Ask
 from headwater.errors import CaptureOvertaken, CaptureRefused, Missing
 from headwater.log.commit import Commit, Conflict
@@ -198,13 +198,14 @@ class Beginning:
         position = self._log.bookmark(names.position)
         places = {chunk.number: self._snapshot.read_at(chunk) or 0 for chunk in chunks}
         occurrences: dict[int, Occurrences] = {}
+        self._stop_unfit(chunks, end)
         with self._log.commit() as commit:
             for place in sorted({*places.values(), *changes}):
                 # Changes up to a place come before what was read there.
                 for topic, rows in changes[place].tables() if place in changes else ():
                     commit.append(topic, rows)
                 for chunk in chunks:
-                    if places[chunk.number] == place:
+                    if places[chunk.number] == place and self._tables.by_oid[chunk.oid].stopped is None:
                         counted = occurrences.setdefault(chunk.oid, Occurrences())
                         self._add(commit, self._tables.by_oid[chunk.oid], self._snapshot.staged(chunk), counted)
             reached = max(end, captured_to(self._log, self._options))
@@ -216,6 +217,14 @@ class Beginning:
         self._tables.incomplete.clear()
         self._snapshot.discard()
         self._say(f"The first snapshot is in the log, as of {format_lsn(end)}.")
+
+    def _stop_unfit(self, chunks: Sequence[Chunk], lsn: int) -> None:
+        """Stops tables with a row that can not be a record."""
+        for chunk in chunks:
+            table = self._tables.by_oid[chunk.oid]
+            reason = unfit_key(table, self._snapshot.staged(chunk)) if table.stopped is None else None
+            if reason is not None:
+                self._tables.stop(table, reason, lsn)
 
     def _add(self, commit: Commit, table: Table, rows: pa.Table, occurrences: Occurrences) -> None:
         rows = keyed(rows, occurrences) if table.counted else rows

@@ -36,7 +36,7 @@ from headwater.connectors.postgres.staging import Staging
 from headwater.connectors.postgres.state import DROPPED, STREAMING, change_state, is_paused, read_state
 from headwater.connectors.postgres.tables import DROPPED as DROPPED_TABLE
 from headwater.connectors.postgres.tables import Event, Table, Tables, TablesMoved
-from headwater.connectors.postgres.unchanged import Key, Values
+from headwater.connectors.postgres.unchanged import Key, Values, values_of
 from headwater.connectors.postgres.watching import Watcher
 from headwater.errors import (
     CaptureDropped,
@@ -284,8 +284,10 @@ class Capture:
                     return False
                 incremental.refresh()
                 self._describe(incremental, applier)
+                if isinstance(incremental.failure, psycopg.Error):
+                    raise self.options.address.unavailable(incremental.failure)
                 if incremental.failure is not None:
-                    raise SourceUnavailable(str(self.options.address), str(incremental.failure))
+                    raise incremental.failure
             if now - beat >= period:
                 beat = now
                 assert self._connection is not None
@@ -406,11 +408,11 @@ class Capture:
             found = [
                 row
                 for batch in copier.rows(part, f"{query}({rows.as_string(self._connection)})")
-                for row in batch.select(names).to_pylist()
+                for row in batch.to_pylist()
             ]
         finally:
             copier.close()
-        return {tuple(row[name] for name in table.key): {name: row[name] for name in columns} for row in found}
+        return {tuple(row[name] for name in table.key): values_of(row, columns) for row in found}
 
     def _message(self, message: LogicalMessage, staging: Staging, transaction: Transaction) -> bool:
         """A message of a program: an event, if its prefix says of which topic."""

@@ -49,9 +49,6 @@ class Blocks:
         return f"ctid >= '({self.first},0)'::tid AND ctid < '({self.end},0)'::tid"
 
 
-_QUERY_CLASSES = ("21", "22", "42", "P0")
-
-
 class Copier:
     """A connection for bulk reads. With a snapshot it sees the database as that shows it, until it is closed."""
 
@@ -75,14 +72,21 @@ class Copier:
                 for batch in cursor.fetch_record_batch():
                     if batch.num_rows:
                         yield _typed(batch, relation)
-        except adbc_driver_manager.Error as error:
-            # Classes of errors that lie in the values or in the query, and not in the server's health.
-            if (error.sqlstate or "")[:2] in _QUERY_CLASSES:
-                raise QueryFailed(str(self._address), " ".join(str(error).split())) from None
+        except (adbc_driver_manager.Error, OSError) as error:
+            # What goes wrong while rows come has no code: whether the server is there, it says itself.
+            if self._answers():
+                raise QueryFailed(str(self._address), " ".join(str(error).split()).rstrip(".")) from None
             raise self._address.unavailable(error) from None
 
     def close(self) -> None:
         self._connection.close()
+
+    def _answers(self) -> bool:
+        try:
+            self._execute("ROLLBACK")
+        except (adbc_driver_manager.Error, OSError):
+            return False
+        return True
 
     def _execute(self, statement: str) -> None:
         with self._connection.cursor() as cursor:

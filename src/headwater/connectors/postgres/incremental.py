@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import psycopg
 import pyarrow as pa
 
 from headwater.cdc.relations import Relation
@@ -29,8 +28,8 @@ from headwater.connectors.postgres.naming import literal, qualified, quoted
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.snapshot import chunk_query, completed, layout_of, parts_of
 from headwater.connectors.postgres.staging import Staging
-from headwater.connectors.postgres.tables import Event, Table, Tables
-from headwater.errors import HeadwaterError, QueryFailed
+from headwater.connectors.postgres.tables import Event, Table, Tables, unfit_key
+from headwater.errors import QueryFailed
 from headwater.log.commit import Commit
 from headwater.log.port import Log
 
@@ -228,6 +227,12 @@ class Incremental:
         assert chunk.rows is not None
         headers = transaction.headers
         table, job = chunk.table, chunk.job
+        reason = unfit_key(table, chunk.rows)
+        if reason is not None:
+            # The job goes with the table's capture; see `_read_jobs`.
+            self._tables.stop(table, reason, transaction.end)
+            self._next = dict(self._state)
+            return
         rows = completed(chunk.window.unaffected(chunk.rows), headers)
         if job.purge:
             self._seen[job.id].append(key_hashes(chunk.rows, table.key))
@@ -254,8 +259,7 @@ class Incremental:
     def _read_all(self) -> None:
         try:
             self._read_jobs()
-        except (HeadwaterError, psycopg.Error) as error:
-            # The stream's thread looks at it, and begins anew.
+        except Exception as error:  # noqa: BLE001 - the stream's thread looks at it
             self.failure = error
 
     def _read_jobs(self) -> None:

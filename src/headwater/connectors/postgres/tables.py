@@ -7,12 +7,15 @@ rules do not allow stops the capture of that table, with the reason; the others 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from headwater.cdc.headers import HEADERS, SPECIAL
 from headwater.cdc.lsn import format_lsn, parse_lsn
 from headwater.cdc.relations import WHOLE_ROW, Column, Relation
 from headwater.connectors.postgres.occurrences import ROW
@@ -154,7 +157,8 @@ class Tables:
 
     def named(self, name: str) -> Table | None:
         """The table of this name, with its schema or, in the default one, without; or with this topic."""
-        for table in self.by_oid.values():
+        # The newest first: one of the same name may have been dropped.
+        for table in reversed(self.by_oid.values()):
             if name in (table.name, table.topic) or f"public.{name}" == table.name:
                 return table
         return None
@@ -286,6 +290,22 @@ def evolved(topic: Topic, relation: Relation) -> pa.Schema:
                 column=column.name,
             )
     return pa.schema(list(fields.values()))
+
+
+def unfit_key(table: Table, rows: pa.Table) -> str | None:
+    """Why rows that were read can not be records: a key that its column can not hold. None if they can."""
+    for name in table.key:
+        column = rows[name].combine_chunks()
+        if column.null_count:
+            [row] = rows.slice(pc.index(column.is_null(), True).as_py(), 1).to_pylist()
+            text = json.loads(dict(row[HEADERS.name])[SPECIAL])[name]
+            return key_not_held(table, name, text)
+    return None
+
+
+def key_not_held(table: Table, column: str, text: str) -> str:
+    """Why a table is stopped whose topic has no place for one of its keys."""
+    return f"Key column {column!r} of topic {table.topic!r} can not hold {text!r}."
 
 
 def _listed(names: Sequence[str]) -> str:

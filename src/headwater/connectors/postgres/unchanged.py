@@ -7,7 +7,9 @@ not have yet (its table is still being read) is asked for in the database itself
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.cdc.changes import Changes
+from headwater.cdc.headers import HEADERS, SPECIAL
 from headwater.connectors.postgres.tables import Table
 from headwater.errors import RecordsGone
 from headwater.log.port import Log
@@ -26,6 +29,21 @@ Ask = Callable[[Table, Sequence[Key], Sequence[str]], Mapping[Key, Values]]
 
 # Records that lie nearer to each other than this are read together.
 GAP_MAX = 4096
+_SYSTEM = ("_offset", "_deleted", HEADERS.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """The text of a value that its column can not hold."""
+
+    text: str
+
+
+def values_of(row: Mapping[str, Any], columns: Sequence[str]) -> Values:
+    """The values of some columns of a row; what the column can not hold, from the row's headers."""
+    headers = dict(row.get(HEADERS.name) or ())
+    specials = json.loads(headers[SPECIAL]) if SPECIAL in headers else {}
+    return {name: Special(specials[name]) if name in specials else row[name] for name in columns}
 
 
 class Memory:
@@ -43,7 +61,7 @@ class Memory:
         index.catch_up()
         found: dict[Key, Values] = {}
         for record in index.records(keys, [*key, *columns]):
-            found[tuple(record[name] for name in key)] = {name: record[name] for name in columns}
+            found[tuple(record[name] for name in key)] = values_of(record, columns)
         return found
 
     def forget(self, topic: str) -> None:
@@ -95,7 +113,7 @@ class _Index:
         start = {part: int(offsets[0]) if part == partition else end for part, end in ends.items()}
         stop = {part: int(offsets[-1]) + 1 if part == partition else end for part, end in ends.items()}
         try:
-            rows = self._log.scan(self._topic, start=start, end=stop, columns=[*columns, "_offset", "_deleted"])
+            rows = self._log.scan(self._topic, start=start, end=stop, columns=[*columns, *_SYSTEM])
         except RecordsGone:
             return []
         mine = rows.filter(pa.array(np.isin(rows["_offset"].to_numpy(), offsets)))
@@ -106,13 +124,16 @@ def _hashed(columns: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.uint64]:
     return np.asarray(hash_columns(list(columns)), np.uint64)
 
 
-def with_unchanged(changes: Changes, table: Table, earlier: Iterable[pa.Table], memory: Memory, ask: Ask) -> pa.Table:
-    """The rows of the changes, complete. `earlier` are rows of the same transaction, the newest first."""
+def with_unchanged(changes: Changes, table: Table, earlier: Iterable[pa.Table], memory: Memory, ask: Ask) -> Changes:
+    """The changes with whole rows. `earlier` are rows of the same transaction, the newest first."""
     columns = list(changes.unchanged)
     if not columns:
-        return changes.rows
+        return changes
     keys = _keys(changes.rows, table.key)
-    values = {name: changes.rows[name].to_pylist() for name in columns}
+    values: dict[str, list[Any]] = {name: changes.rows[name].to_pylist() for name in columns}
+    for row, name, text in changes.specials:
+        if name in values:
+            values[name][row] = Special(text)
     former = _former(changes, keys)
     outside = _outside(changes, keys, former)
     known = _found(outside, table, columns, earlier, memory, ask)
@@ -126,10 +147,13 @@ def with_unchanged(changes: Changes, table: Table, earlier: Iterable[pa.Table], 
         if not changes.deleted[row]:
             newest[key] = row
     rows = changes.rows
+    specials = [each for each in changes.specials if each[1] not in values]
     for name in columns:
         at = rows.schema.get_field_index(name)
-        rows = rows.set_column(at, rows.schema.field(at), pa.array(values[name], rows.schema.field(at).type))
-    return rows
+        held = [None if isinstance(value, Special) else value for value in values[name]]
+        specials += [(row, name, value.text) for row, value in enumerate(values[name]) if isinstance(value, Special)]
+        rows = rows.set_column(at, rows.schema.field(at), pa.array(held, rows.schema.field(at).type))
+    return replace(changes, rows=rows, specials=specials)
 
 
 def _keys(rows: pa.Table, key: Sequence[str]) -> list[Key]:
@@ -167,7 +191,8 @@ def _found(
         here = _keys(rows, table.key)
         places = {key: row for row, key in enumerate(here) if key in left}
         for key, row in places.items():
-            found[key] = {name: rows[name][row].as_py() for name in columns}
+            [content] = rows.slice(row, 1).to_pylist()
+            found[key] = values_of(content, columns)
         left -= set(places)
     if left:
         found |= memory.find(table.topic, table.key, list(left), columns)
