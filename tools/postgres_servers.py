@@ -1,6 +1,6 @@
 """Fetches PostgreSQL servers of other versions for the tests, from Maven Central.
 
-`python tools/postgres_servers.py 14 17`; then `HEADWATER_POSTGRES=14,17 make test TESTS=tests/postgres` runs against them.
+`python tools/postgres_servers.py 14 17`; then `HEADWATER_POSTGRES=14,17 make test TESTS=tests/postgres` takes them.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20, help="kills per bank; each bank begins with a first snapshot")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="the same seed kills at the same moments")
     parser.add_argument("--version", default=chosen_versions()[0], help="of PostgreSQL")
+    parser.add_argument("--no-views", action="store_true", help="compare the log only, and need no Spark")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hw") as directory:
         server = Server.create(options.version, Path(directory))
@@ -27,7 +28,7 @@ def main() -> None:
                 place = Path(tempfile.mkdtemp(dir=directory))
                 with server.database() as database:
                     rounds = min(options.rounds, options.kills - number)
-                    commits = Torture(server, database, place, seed).run(rounds)
+                    commits = Torture(server, database, place, seed, views=not options.no_views).run(rounds)
                 print(f"PostgreSQL {options.version}, seed {seed}: {rounds} kills, {commits:,} commits, all right")
         finally:
             server.stop()

@@ -11,6 +11,7 @@ from tests.postgres.torture import Torture
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.usefixtures("spark")
 def test_kills_of_capture_and_server(server: Server, tmp_path: Path) -> None:
     with server.database() as database:
-        assert Torture(server, database, tmp_path, seed=1).run(rounds=5) > 10
+        assert Torture(server, database, tmp_path, seed=1, views=True).run(rounds=5) > 10

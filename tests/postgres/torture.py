@@ -19,6 +19,7 @@ from headwater.connectors.postgres.address import address_of
 from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.options import CaptureOptions
 from tests.postgres.bank import Clients, assert_balanced, open_bank
+from tests.postgres.bank_views import BankViews
 from tests.postgres.oracle import assert_same, catch_up
 from tests.postgres.servers import Server
 
@@ -35,6 +36,8 @@ class Torture:
     database: str
     directory: Path
     seed: int
+    views: bool = False
+    """Whether views follow the log, in this process, and are compared, too. Needs Spark."""
 
     def run(self, rounds: int) -> int:
         """So many rounds; how many commits the log has at the end."""
@@ -42,12 +45,22 @@ class Torture:
         with self.server.connect(self.database) as connection:
             open_bank(connection)
         clients = Clients(self.server, self.database, 3, self.seed, pause=0.003)
+        views = BankViews(self.directory / "log", "s" + self.database) if self.views else None
         try:
             for _ in range(rounds):
                 self._round(rng.choice(KINDS), rng.uniform(0.05, 2.5), rng)
+                if views is not None:
+                    views.follow()
+            clients.stop()
+            commits = self.check()
+            if views is not None:
+                with self._connect() as source:
+                    views.check(source)
         finally:
             clients.stop()
-        return self.check()
+            if views is not None:
+                views.close()
+        return commits
 
     def _round(self, kind: str, seconds: float, rng: random.Random) -> None:
         process = self._start()

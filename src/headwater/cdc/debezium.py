@@ -37,7 +37,7 @@ _UNITS = {
 def from_debezium(line: bytes | str, schema: pa.Schema, key: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The records that a change event is: a row, a tombstone, or both if the row got another key.
 
-    Raises `UsageError` for what is no such event.
+    None for an event that is not about a row; see `truncates`. Raises `UsageError` for what is no such event.
     """
     try:
         event = json.loads(line, parse_float=Decimal)
@@ -63,8 +63,18 @@ def from_debezium(line: bytes | str, schema: pa.Schema, key: Sequence[str]) -> I
         yield {**after, "_headers": headers}
 
 
+def truncates(line: bytes | str) -> bool:
+    """Whether a change event says that its table was emptied: of all rows that were there before."""
+    mark = b'"t"' if isinstance(line, bytes) else '"t"'
+    if mark not in line:  # type: ignore[operator]
+        return False
+    event = json.loads(line)
+    payload = event.get("payload", event) if isinstance(event, dict) else None
+    return isinstance(payload, dict) and payload.get("op") == "t"
+
+
 def to_debezium(records: Iterable[Record], schema: pa.Schema, key: Sequence[str], *, source: str) -> Iterator[str]:
-    """A change event for each record, one JSON object each.
+    """A change event for each record, one JSON object each: the topic's schema, its key, and what the source is called.
 
     `before` has the key for a delete, and is null otherwise; times with a zone are ISO texts, others microseconds,
     dates are days, decimals are texts, bytes are base64: Debezium with `decimal.handling.mode=string`.
@@ -100,9 +110,17 @@ def _row(row: Any, schema: pa.Schema, types: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _value(value: Any, arrow: pa.DataType, written: Mapping[str, Any]) -> Any:
-    name = written.get("name", "")
+    """The value for a column of this type; as it is written if it is none, so that whoever appends it says so."""
     if value is None:
         return None
+    try:
+        return _read(value, arrow, written)
+    except (ValueError, TypeError, ArithmeticError):
+        return value
+
+
+def _read(value: Any, arrow: pa.DataType, written: Mapping[str, Any]) -> Any:
+    name = written.get("name", "")
     if pat.is_decimal(arrow):
         if name == _DECIMAL:
             unscaled = int.from_bytes(base64.b64decode(value), "big", signed=True)

@@ -23,7 +23,7 @@ from headwater.cli.beginning import (
 )
 from headwater.errors import UsageError
 
-Format = Literal["jsonl", "parquet"]
+Format = Literal["jsonl", "parquet", "debezium"]
 STDIN = Path("-")
 
 # One batch is one commit: large enough that its fsync costs little, small enough to be read soon.
@@ -91,7 +91,8 @@ def _unreadable(file: Path) -> UsageError:
         unpack += " --format parquet" if ".parquet" in endings else ""
         return UsageError(only, hint=f"Unpack it on the way: {unpack}")
     return UsageError(
-        f"The ending of {file} does not tell what is in it.", hint="Add --format jsonl or --format parquet."
+        f"The ending of {file} does not tell what is in it.",
+        hint="Add --format jsonl, --format parquet or --format debezium.",
     )
 
 

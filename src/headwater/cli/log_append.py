@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from headwater.cli.arguments import Directory, Json, TopicName, examples, open_existing
 from headwater.cli.beginning import beginning_of
+from headwater.cli.debezium import as_records
 from headwater.cli.failures import FAILED, report
 from headwater.cli.inputs import STDIN, Format, InputBatch, check_file, format_of, json_batches, parquet_batches
 from headwater.cli.misfits import misfit
@@ -36,6 +37,7 @@ class Request:
     partition: int | None = None
     headers: Mapping[str, str] | None = None
     bookmark: str | None = None
+    debezium: bool = False
 
 
 class Appender:
@@ -49,6 +51,8 @@ class Appender:
         self.skipped = skip if self.known is None else self.known.records
         self.done = self.skipped
         self.dead_letters = 0
+        # Where in the input the records of the last batch stand.
+        self.lines: Sequence[int] = ()
         self.position: Position | None = None
 
     @property
@@ -60,12 +64,17 @@ class Appender:
         request = self._request
         done = self.done + len(batch.numbers)
         remembered = None if batch.beginning is None else batch.beginning.to_json()
+        rows: Any = batch.rows
+        if request.debezium:
+            rows, self.lines = as_records(self._log, request.topic, batch)
+        else:
+            self.lines = batch.numbers
         with uninterrupted():
             with self._log.commit(headers=request.headers) as commit:
                 if request.delete:
-                    commit.delete(request.topic, batch.rows)
+                    commit.delete(request.topic, rows)
                 else:
-                    commit.append(request.topic, batch.rows, partition=request.partition)
+                    commit.append(request.topic, rows, partition=request.partition)
                 if request.bookmark is not None:
                     commit.bookmark(request.bookmark, remembered, expect=self._remembered)
             result = commit.result
@@ -89,6 +98,8 @@ def register(app: typer.Typer) -> None:
             "headwater log append ./data orders orders.jsonl --resume first-load",
             """echo '{"id": 2, "name": "Ada"}' | headwater log append ./data customers""",
             """echo '{"id": 2}' | headwater log append ./data customers --delete""",
+            """echo '{"op": "c", "after": {"id": 3, "name": "Bo"}}' > events.jsonl""",
+            "headwater log append ./data customers events.jsonl --format debezium",
         ),
     )(append)
 
@@ -98,7 +109,7 @@ def append(
     topic: TopicName,
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="JSON lines or Parquet; - is standard input."),
+        typer.Argument(metavar="FILE", help="JSON lines, Parquet or Debezium's change events; - is standard input."),
     ] = STDIN,
     *,
     input_format: Annotated[
@@ -137,14 +148,21 @@ def append(
     if resume is not None and skip_records:
         raise UsageError("--resume knows itself what to skip.", hint="Leave out --skip-records.")
     bookmark = None if resume is None else check_name("bookmark", f"append.{topic}.{resume}")
-    request = Request(topic, delete, partition, _headers(header or []), bookmark)
     check_file(file)
     chosen = format_of(file, input_format)
+    if chosen == "debezium" and delete:
+        raise UsageError("A change event says itself what is deleted.", hint="Leave out --delete.")
+    request = Request(topic, delete, partition, _headers(header or []), bookmark, chosen == "debezium")
     # A stream may be appended for days: retention has to be kept meanwhile.
     with open_existing(directory, upkeep=True) as log:
         appender = Appender(log, request, skip_records)
-        batches = (json_batches if chosen == "jsonl" else parquet_batches)(file, appender.skipped, appender.known)
-        _append_all(appender, request, batches, "line" if chosen == "jsonl" else "row")
+        read = parquet_batches if chosen == "parquet" else json_batches
+        _append_all(
+            appender,
+            request,
+            read(file, appender.skipped, appender.known),
+            "row" if chosen == "parquet" else "line",
+        )
         position = log.position() if appender.position is None else appender.position
     _report(directory, appender, request, position, as_json=as_json)
 
@@ -158,7 +176,7 @@ def _append_all(appender: Appender, request: Request, batches: Iterator[InputBat
                     appender.append(batch)
                 except InvalidRecords as error:
                     bar.close()
-                    _name_rejected(error, batch, place)
+                    _name_rejected(error, appender.lines, place)
                     _say_how_far(appender, request)
                     raise typer.Exit(FAILED) from None
                 bar(batch.done, batch.total, count(appender.appended, "record"))
@@ -175,9 +193,9 @@ def _append_all(appender: Appender, request: Request, batches: Iterator[InputBat
             raise typer.Exit(code) from None
 
 
-def _name_rejected(error: InvalidRecords, batch: InputBatch, place: str) -> None:
+def _name_rejected(error: InvalidRecords, lines: Sequence[int], place: str) -> None:
     for rejected in error.rejected[:REJECTED_SHOWN_MAX]:
-        where = f"{place.capitalize()} {batch.numbers[rejected.index]}"
+        where = f"{place.capitalize()} {lines[rejected.index]}"
         complain(f"{where} does not fit topic {error.topic!r}: {misfit(rejected)}.")
     more = len(error.rejected) - REJECTED_SHOWN_MAX
     if more > 0:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from headwater.cli.arguments import Directory, Json, examples, open_existing
+from headwater.cli.debezium import event_line
 from headwater.cli.places import parse_end, parse_start
 from headwater.cli.values import RecordText, format_instant
 from headwater.errors import UsageError
@@ -34,6 +35,7 @@ def register(app: typer.Typer) -> None:
             "headwater log read ./data orders --follow --limit 1",
             'headwater log create ./data people "id bigint, name string" --key id --partitions 2',
             "headwater log read ./data customers --rows | headwater log append ./data people",
+            "headwater log read ./data customers --debezium | headwater log append ./data people --format debezium",
         ),
     )(read)
 
@@ -69,16 +71,19 @@ def read(
     rows: Annotated[
         bool, typer.Option("--rows", help="Print the records' own columns as JSON lines that `append` takes.")
     ] = False,
+    debezium: Annotated[
+        bool, typer.Option("--debezium", help="Print Debezium's change events, as `append --format debezium` takes.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Read records, in the order in which they were committed."""
-    if rows and as_json:
-        raise UsageError("--rows and --json are two ways to print.", hint="Use one of them.")
+    if rows + as_json + debezium > 1:
+        raise UsageError("--rows, --json and --debezium are ways to print.", hint="Use one of them.")
     begin, until = parse_start(start), None if end is None else parse_end(end)
     with open_existing(directory) as log:
         found = log.read(topics, start=_only(log, topics, partition, begin), end=until, follow=follow)
         wanted = (record for record in found if partition is None or record.partition == partition)
-        write = _writer(log, topics, rows=rows, as_json=as_json)
+        write = _events(log) if debezium else _writer(log, topics, rows=rows, as_json=as_json)
         for record in islice(wanted, limit):
             write(record)
             if follow:
@@ -97,6 +102,11 @@ def _only(log: EmbeddedLog, topics: Sequence[str], partition: int | None, start:
     if not isinstance(start, int):
         return start
     return {number: start if number == partition else _NOWHERE for number in range(partitions)}
+
+
+def _events(log: EmbeddedLog) -> Callable[[Record], None]:
+    line = event_line(log)
+    return lambda record: print(line(record))
 
 
 def _writer(log: EmbeddedLog, topics: Sequence[str], *, rows: bool, as_json: bool) -> Callable[[Record], None]:

@@ -200,7 +200,8 @@ class Applier:
                 if not tables or any(each.stopped is None for each in tables):
                     commit.append(topic, rows)
 
-        self.commit(fill, transaction.end, transaction)
+        with staging.trimmed():
+            self.commit(fill, transaction.end, transaction)
 
     def _stage(self, stretch: Stretch, transaction: Transaction, staging: Staging) -> None:
         messages = np.flatnonzero(of_kinds(stretch.kinds, _ROWS))

@@ -12,6 +12,7 @@ import shutil
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import pyarrow as pa
 from headwater.cdc.lsn import format_lsn, parse_lsn
 from headwater.connectors.postgres.copying import Blocks, Copier, selected, with_headers
 from headwater.connectors.postgres.inventory import Connection
+from headwater.connectors.postgres.mapping import MappedFiles
 from headwater.connectors.postgres.naming import qualified
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.setup import NewSlot
@@ -107,6 +109,7 @@ class FirstSnapshot:
 
     def __init__(self, directory: Path, options: CaptureOptions) -> None:
         self._directory, self._options = directory, options
+        self._mapped = MappedFiles()
 
     @property
     def exists(self) -> bool:
@@ -182,11 +185,15 @@ class FirstSnapshot:
     def staged(self, chunk: Chunk) -> pa.Table:
         """The rows of a chunk that was read, mapped from its file."""
         [file] = self._files(chunk)
-        with pa.memory_map(str(file)) as source:
-            return pa.ipc.open_file(source).read_all()
+        return self._mapped.read(file)
+
+    def trimmed(self) -> AbstractContextManager[None]:
+        """While the block runs, little of what is staged is in memory."""
+        return self._mapped.trimmed()
 
     def discard(self) -> None:
         """Removes everything."""
+        self._mapped.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _stage(self, chunk: Chunk, table: Table, copier: Copier, lsn: int) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+
+from headwater.connectors.postgres.mapping import MappedFiles
 
 # Above this, rows wait in a file.
 MEMORY_BYTES_MAX = 16 << 20
@@ -17,12 +20,6 @@ class _File:
     path: Path
     schema: pa.Schema
     writer: pa.RecordBatchFileWriter | None
-
-    def read(self) -> pa.Table:
-        """The rows, mapped: they are in the page cache, not in memory of ours. Takes no more of them from now on."""
-        self.end()
-        with pa.memory_map(str(self.path)) as source:
-            return pa.ipc.open_file(source).read_all()
 
     def end(self) -> None:
         if self.writer is not None:
@@ -37,6 +34,7 @@ class Staging:
         self._directory, self._memory_bytes_max = directory, memory_bytes_max
         self._tables: dict[str, list[pa.Table]] = {}
         self._files: dict[str, list[_File]] = {}
+        self._mapped = MappedFiles()
         self._made = 0
         self._bytes = 0
         self.rows = 0
@@ -56,7 +54,7 @@ class Staging:
         if self._files:
             self._spill()
         for topic, files in self._files.items():
-            yield from ((topic, file.read()) for file in files)
+            yield from ((topic, self._read(file)) for file in files)
         for topic, tables in self._tables.items():
             yield from ((topic, table) for table in tables)
 
@@ -64,14 +62,24 @@ class Staging:
         """What a topic has got so far, the newest first."""
         yield from reversed(self._tables.get(topic, []))
         for file in reversed(self._files.get(topic, [])):
-            yield file.read()
+            yield self._read(file)
+
+    def trimmed(self) -> AbstractContextManager[None]:
+        """While the block runs, little of the files is in memory."""
+        return self._mapped.trimmed() if self._files else nullcontext()
 
     def close(self) -> None:
+        self._mapped.close()
         for files in self._files.values():
             for file in files:
                 file.end()
                 file.path.unlink(missing_ok=True)
         self._files, self._tables = {}, {}
+
+    def _read(self, file: _File) -> pa.Table:
+        """The rows of a file, which takes no more from now on."""
+        file.end()
+        return self._mapped.read(file.path)
 
     def _spill(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
