@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import psycopg
+import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 from rich.console import Console
@@ -30,6 +31,7 @@ from headwater.connectors.postgres.address import address_of
 from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.source import PostgresSource
+from headwater.engine.pipeline import Progress
 from tests.postgres.servers import Server, chosen_versions
 
 PORT = 54329
@@ -175,11 +177,7 @@ def latency(bench: Bench, rate: int, seconds: int) -> Iterator[Line]:
                 "shop.orders", start=start, columns=["_headers"], follow=True, patience=timedelta(seconds=5)
             ):
                 now = datetime.now(UTC).timestamp()
-                texts = pc.map_lookup(batch.records["_headers"].combine_chunks(), "committed_at", "first")
-                moments = pc.strptime(pc.utf8_slice_codeunits(texts, 0, 19), "%Y-%m-%dT%H:%M:%S", "us").cast("int64")
-                parts = pc.utf8_slice_codeunits(texts, 20, 26)
-                micros = pc.if_else(pc.match_substring_regex(parts, r"^\d{6}$"), parts, "0").cast("int64")
-                delays.append(now - pc.add(moments, micros).to_numpy() / 1e6)
+                delays.append(now - committed_at(batch.records["_headers"]))
                 if stop.is_set():
                     return
 
@@ -200,6 +198,48 @@ def latency(bench: Bench, rate: int, seconds: int) -> Iterator[Line]:
     )
     if bench.debezium is not None:
         yield from _latency_of_debezium(bench, rate, seconds)
+
+
+def committed_at(headers: pa.ChunkedArray) -> np.ndarray:
+    """When the transactions of records were committed, in seconds since 1970."""
+    texts = pc.map_lookup(headers.combine_chunks(), "committed_at", "first")
+    moments = pc.strptime(pc.utf8_slice_codeunits(texts, 0, 19), "%Y-%m-%dT%H:%M:%S", "us").cast("int64")
+    parts = pc.utf8_slice_codeunits(texts, 20, 26)
+    micros = pc.if_else(pc.match_substring_regex(parts, r"^\d{6}$"), parts, "0").cast("int64")
+    seconds: np.ndarray = pc.add(moments, micros).to_numpy() / 1e6
+    return seconds
+
+
+def latency_of_view(bench: Bench, rate: int, seconds: int) -> Iterator[Line]:
+    """From a commit of the database to a view that shows it, at a rate."""
+    published: list[tuple[int, float]] = []
+
+    def note(progress: Progress) -> None:
+        published.append((int(progress.position.commit), datetime.now(UTC).timestamp()))
+
+    with hw.App(f"views-{rate}", log=bench.directory / "log") as app:
+        app.view("states", "SELECT status, count(*) AS orders, sum(amount) AS amount FROM shop.orders GROUP BY status")
+        with bench.capturing():
+            time.sleep(3)
+            app.catch_up()
+            start = app.log.position()
+            thread = threading.Thread(target=app.run, args=(note,))
+            thread.start()
+            _pgbench(bench, rate // PER_TRANSACTION, seconds)
+            time.sleep(3)
+            app.stop()
+            thread.join()
+            app.catch_up()
+        assert app.verify("states").equal
+        records = app.log.scan("shop.orders", start=start, columns=["_commit", "_headers"])
+    commits, moments = (np.array(each) for each in zip(*published, strict=True))
+    shown = np.searchsorted(commits, records["_commit"].to_numpy())
+    inside = shown < len(commits)
+    found = (moments[shown[inside]] - committed_at(records["_headers"])[inside]) * 1000
+    reached = f"{inside.sum() / seconds:,.0f} changes/s, in {len(commits)} batches"
+    for name, value in (("p50", np.median(found)), ("p99", np.percentile(found, 99))):
+        text = f"commit to view at {rate:,} changes/s, {name}"
+        yield Line(text, float(value), "ms", better="less", note=reached if name == "p50" else "")
 
 
 def _latency_of_debezium(bench: Bench, rate: int, seconds: int) -> Iterator[Line]:
@@ -266,6 +306,7 @@ def main(
     *,
     quick: Annotated[bool, typer.Option(help="Seconds: shows that it works, not how fast.")] = False,
     debezium: Annotated[bool, typer.Option(help="Also run Debezium's engine; needs Maven and Java.")] = True,
+    views: Annotated[bool, typer.Option(help="Also measure how late a view is; needs Java.")] = True,
     json: Annotated[Path | None, typer.Option(help="Also write everything to this file, as JSON.")] = None,
     markdown: Annotated[bool, typer.Option(help="Print Markdown.")] = False,
 ) -> None:
@@ -286,6 +327,7 @@ def main(
                 backlog(bench, 2_000 if quick else 60_000),
                 latency(bench, 1_000, seconds),
                 latency(bench, 10_000, seconds),
+                *([latency_of_view(bench, 1_000, seconds), latency_of_view(bench, 10_000, seconds)] if views else []),
                 snapshot(bench, 50_000 if quick else 2_000_000),
             ):
                 console.print(f"{found.name}: {found.value:,.0f} {found.unit} {found.note}")
