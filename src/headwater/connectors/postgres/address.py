@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGconn
 
 from headwater.cdc.values import SESSION
-from headwater.errors import SourceUnavailable, UsageError
+from headwater.errors import QueryFailed, SourceUnavailable, UsageError
 
 CONNECT_SECONDS_MAX = 10
 # A role or a database may have limits for queries of people: a snapshot takes as long as it takes.
@@ -68,17 +70,39 @@ class Address:
 
     def replicate(self) -> PGconn:
         """A connection that speaks the replication protocol. Raises `SourceUnavailable`."""
-        connection = pq.PGconn.connect(self.conninfo(replication="database").encode())
+        # Not at one go: that would hold all threads of the process until the server answers.
+        connection = pq.PGconn.connect_start(self.conninfo(replication="database").encode())
+        _complete(connection, CONNECT_SECONDS_MAX)
         if connection.status != pq.ConnStatus.OK:
-            reason = connection.get_error_message()
+            reason = connection.get_error_message() if connection.status == pq.ConnStatus.BAD else "timeout expired"
             connection.finish()
             raise SourceUnavailable(str(self), _sentence(reason))
         connection.exec_(UNLIMITED.encode())
         return connection
 
+    def failed(self, error: psycopg.Error) -> SourceUnavailable | QueryFailed:
+        """What to raise for an error of the driver: the server is not there, or it is, and refuses."""
+        if isinstance(error, psycopg.OperationalError):
+            return self.unavailable(error)
+        return QueryFailed(str(self), _sentence(str(error)))
+
     def unavailable(self, error: Exception) -> SourceUnavailable:
         """What to raise for an error of the driver."""
         return SourceUnavailable(str(self), _sentence(str(error)))
+
+
+def _complete(connection: PGconn, seconds_max: float) -> None:
+    """Returns when a connection that was begun is there, or can not be, or takes too long."""
+    deadline = time.monotonic() + seconds_max
+    while connection.status != pq.ConnStatus.BAD:
+        wanted = connection.connect_poll()
+        if wanted not in (pq.PollingStatus.READING, pq.PollingStatus.WRITING):
+            return
+        sockets = [connection.socket]
+        reads, writes = (sockets, []) if wanted == pq.PollingStatus.READING else ([], sockets)
+        left = deadline - time.monotonic()
+        if left <= 0 or not any(select.select(reads, writes, [], left)):
+            return
 
 
 _ENCODING = "client_encoding"

@@ -36,6 +36,9 @@ from headwater.errors import UsageError
 from headwater.log.embedded import EmbeddedLog
 
 WAIT_SECONDS_MAX = 60.0
+# More keys than these, or longer ones, do not wait in a bookmark: the whole table is read instead.
+REPAIR_KEYS_MAX = 5000
+REPAIR_BYTES_MAX = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +181,11 @@ def _wait(log: EmbeddedLog, options: CaptureOptions, lsn: int) -> None:
 def _repair(log: EmbeddedLog, options: CaptureOptions, table: Table, keys: Sequence[Key]) -> None:
     """Asks for the keys; of a table without one, for a look at all rows, which writes exactly those that differ."""
     oid = table.relation.oid
-    jobs = (
-        [new_job(oid, purge=True)]
-        if table.counted
-        else [keys_job(oid, keys[first : first + KEYS_MAX]) for first in range(0, len(keys), KEYS_MAX)]
-    )
+    size = sum(len(text) for key in keys for text in key)
+    whole = table.counted or len(keys) > REPAIR_KEYS_MAX or size > REPAIR_BYTES_MAX
+    if whole:
+        jobs = [new_job(oid, purge=True)]
+    else:
+        jobs = [keys_job(oid, keys[first : first + KEYS_MAX]) for first in range(0, len(keys), KEYS_MAX)]
     asked = [job.to_json() for job in jobs]
     change_state(log, options, lambda state: {**state, "jobs": [*state.get("jobs", []), *asked]})

@@ -157,8 +157,8 @@ class Capture:
             self._connection = connection
             try:
                 self._beginning.prepare(connection)
-            except psycopg.OperationalError as error:
-                raise self.options.address.unavailable(error) from error
+            except psycopg.Error as error:
+                raise self.options.address.failed(error) from error
 
     def request(self, name: str, *, where: str | None = None, purge: bool = False) -> Job:
         """Asks for an incremental snapshot of a table; whichever process captures will take it."""
@@ -227,8 +227,8 @@ class Capture:
             self._connection, self._version = connection, connection.info.server_version // 10_000
             try:
                 return self._follow(until)
-            except psycopg.OperationalError as error:
-                raise self.options.address.unavailable(error) from error
+            except psycopg.Error as error:
+                raise self.options.address.failed(error) from error
             finally:
                 self._connection = None
 
@@ -284,8 +284,6 @@ class Capture:
                     return False
                 incremental.refresh()
                 self._describe(incremental, applier)
-                if isinstance(incremental.failure, psycopg.Error):
-                    raise self.options.address.unavailable(incremental.failure)
                 if incremental.failure is not None:
                     raise incremental.failure
             if now - beat >= period:
@@ -293,7 +291,6 @@ class Capture:
                 assert self._connection is not None
                 self._watcher.look(self._connection, applier.lsn)
                 applier.heartbeat()
-                self._watcher.alarms(self._connection)
                 self._sweep_outbox(applier)
                 self._read_at_once(incremental, applier)
                 replication.confirm(applier.lsn, ask=True)

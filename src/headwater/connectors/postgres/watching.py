@@ -6,6 +6,7 @@ that came or went with their rows.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from headwater.cdc.lsn import format_lsn
@@ -21,6 +22,9 @@ from headwater.connectors.postgres.tables import DROPPED, Table, Tables
 from headwater.errors import CaptureRefused, SlotLost
 from headwater.log.port import Log
 
+# For so many times as long as a look takes, there is none.
+REST = 10
+
 
 class Watcher:
     """What one capture has noticed, so that it is said once."""
@@ -29,9 +33,22 @@ class Watcher:
         self._log, self._options, self._tables, self._say = log, options, tables, say
         self._alarms: set[str] = set()
         self._refused = ""
+        self._rests_until = 0.0
 
     def look(self, connection: Connection, lsn: int) -> None:
-        """Takes notice of everything; the next commit makes it last."""
+        """Takes notice of everything; the next commit makes it last. Says what `status` would raise an alarm about.
+
+        A catalog of many tables takes its time to look at: then it is looked at less often.
+        """
+        began = time.monotonic()
+        if began < self._rests_until:
+            return
+        self._look(connection, lsn)
+        self._alarm(connection)
+        now = time.monotonic()
+        self._rests_until = now + REST * (now - began)
+
+    def _look(self, connection: Connection, lsn: int) -> None:
         there = {each.relation.oid: each for each in tables_of(connection)}
         for table in list(self._tables.active()):
             found = there.get(table.relation.oid)
@@ -43,8 +60,7 @@ class Watcher:
         self._find(connection, list(there.values()))
         self._publish_again(connection, there, lsn)
 
-    def alarms(self, connection: Connection) -> None:
-        """Says what `status` would raise an alarm about, when it is new."""
+    def _alarm(self, connection: Connection) -> None:
         found = set(status_of(self._log, self._options, connection).alarms)
         for alarm in sorted(found - self._alarms):
             self._say(f"alarm: source {self._options.name}: {alarm}")
