@@ -289,7 +289,7 @@ class Capture:
             if now - beat >= period:
                 beat = now
                 assert self._connection is not None
-                self._watcher.look(self._connection, applier.lsn)
+                self._watcher.look(self._connection, applier.passed)
                 applier.heartbeat()
                 self._sweep_outbox(applier)
                 self._read_at_once(incremental, applier)

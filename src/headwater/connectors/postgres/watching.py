@@ -6,10 +6,11 @@ that came or went with their rows.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 
-from headwater.cdc.lsn import format_lsn
+from headwater.cdc.lsn import format_lsn, parse_lsn
 from headwater.connectors.postgres.checks import check, published, published_oids
 from headwater.connectors.postgres.incremental import Job, leaf_job, new_job
 from headwater.connectors.postgres.inventory import Connection, SourceTable, chosen, tables_of
@@ -22,6 +23,7 @@ from headwater.connectors.postgres.tables import DROPPED, Table, Tables
 from headwater.errors import CaptureRefused, SlotLost
 from headwater.log.port import Log
 
+_FIGURES = re.compile(r"[\d,]+")
 # For so many times as long as a look takes, there is none.
 REST = 10
 
@@ -32,12 +34,14 @@ class Watcher:
     def __init__(self, log: Log, options: CaptureOptions, tables: Tables, say: Say) -> None:
         self._log, self._options, self._tables, self._say = log, options, tables, say
         self._alarms: set[str] = set()
+        self._gone: dict[int, int] = {}
         self._refused = ""
         self._rests_until = 0.0
 
     def look(self, connection: Connection, lsn: int) -> None:
         """Takes notice of everything; the next commit makes it last. Says what `status` would raise an alarm about.
 
+        The stream has come to `lsn`. A table that is gone counts until the stream is where it was noticed.
         A catalog of many tables takes its time to look at: then it is looked at less often.
         """
         began = time.monotonic()
@@ -53,23 +57,36 @@ class Watcher:
         for table in list(self._tables.active()):
             found = there.get(table.relation.oid)
             if found is None:
-                self._tables.stop(table, DROPPED, lsn)
-                self._say(f"Table {table.name} was dropped.")
+                self._drop(connection, table, lsn)
             elif found.parts != table.parts:
                 self._partitions(connection, table, found)
         self._find(connection, list(there.values()))
         self._publish_again(connection, there, lsn)
 
     def _alarm(self, connection: Connection) -> None:
-        found = set(status_of(self._log, self._options, connection).alarms)
-        for alarm in sorted(found - self._alarms):
-            self._say(f"alarm: source {self._options.name}: {alarm}")
-        self._alarms = found
+        # Figures in an alarm change all the time, and it stays the same.
+        found = {_FIGURES.sub("", text): text for text in status_of(self._log, self._options, connection).alarms}
+        for alarm in sorted(found.keys() - self._alarms):
+            self._say(f"alarm: source {self._options.name}: {found[alarm]}")
+        self._alarms = set(found)
+
+    def _drop(self, connection: Connection, table: Table, lsn: int) -> None:
+        [(now,)] = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
+        if lsn >= self._gone.setdefault(table.relation.oid, parse_lsn(str(now))):
+            self._tables.stop(table, DROPPED, lsn)
+            self._say(f"Table {table.name} was dropped.")
 
     def _find(self, connection: Connection, tables: Sequence[SourceTable]) -> None:
         """Publishes and adds tables that match by now; the next commit makes jobs of them."""
         wanted = chosen(tables, self._options.patterns, self._options.schemas)
-        fresh = [table for table in wanted if table.relation.oid not in self._tables.by_oid]
+        waiting = {self._tables.by_oid[oid].topic for oid in self._gone if oid in self._tables.by_oid}
+        waiting &= {table.topic for table in self._tables.active()}
+        fresh = [
+            table
+            for table in wanted
+            if table.relation.oid not in self._tables.by_oid
+            and self._options.names.topic(table.relation.schema, table.relation.table) not in waiting
+        ]
         if not fresh:
             return
         try:
@@ -92,7 +109,7 @@ class Watcher:
             if publication not in there_are:
                 # What was changed meanwhile was not published, and newer servers do not even say so.
                 raise SlotLost(names.slot, format_lsn(lsn), f"publication {publication!r} was dropped")
-        for table in [each for each in self._tables.active() if each.relation.oid not in known]:
+        for table in [each for each in self._tables.active() if each.relation.oid in there.keys() - known]:
             reason = "Somebody has taken it out of the publication, and changes are missing."
             self._say(f"{table.name}: {reason}")
             found = there[table.relation.oid]
