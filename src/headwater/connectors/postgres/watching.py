@@ -123,9 +123,11 @@ class Watcher:
     def _partitions(self, connection: Connection, table: Table, found: SourceTable) -> None:
         """Partitions may have come or gone with their rows, of which the stream says nothing."""
         self._tables.set_parts(table, found.parts)
-        fresh = set(found.parts) - set(table.parts)
+        fresh, gone = set(found.parts) - set(table.parts), set(table.parts) - set(found.parts)
+        kept = "; rows that came or went with them are not noticed, without a key" if table.append_only else ""
+        self._tables.note(table, 0, "partitions", f"{len(fresh)} came, {len(gone)} went{kept}")
         jobs: list[Job] = []
-        if set(table.parts) - set(found.parts) or table.counted:
+        if (gone and not table.append_only) or table.counted:
             jobs = [new_job(table.relation.oid, purge=True)]
         elif not table.append_only:
             jobs = [leaf_job(connection, table, sorted(fresh), layout_of(connection, [table]))]
