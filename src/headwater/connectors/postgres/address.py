@@ -64,7 +64,7 @@ class Address:
         try:
             connection = psycopg.connect(self.conninfo(), autocommit=True)
             connection.execute(UNLIMITED)
-        except psycopg.OperationalError as error:
+        except psycopg.Error as error:
             raise self.unavailable(error) from None
         return connection
 
