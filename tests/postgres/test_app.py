@@ -148,6 +148,8 @@ def test_the_command_line(shop: Source, server: Server, database: str, tmp_path:
         wait_for(lambda: "orders  equal" in shell.said("audit", "app.py"))
         shell("snapshot", "app.py", "orders")
         shell("pause", "app.py")
+        active = "SELECT count(*) FROM pg_replication_slots WHERE database = %s AND active"
+        wait_for(lambda: shop.execute(active, (database,)).fetchone() == (0,))
         shop.execute("INSERT INTO orders VALUES (1000, 1, 1)")
         time.sleep(1)
         with hw.open(tmp_path / "data") as log:
