@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater as hw
-from headwater.connectors.running import Running
+from headwater.connectors.running import Captures
 from headwater.errors import UsageError
 from tests.postgres.servers import Server
 
@@ -52,7 +52,7 @@ def test_topics_with_a_dot_in_views(
             f"SELECT orders.id FROM {database}.orders "
             f"WHERE orders.amount > (SELECT avg(amount) FROM {database}.orders)",
         )
-        with Running([source.capture() for source in app.sources.values()]) as running:
+        with Captures([source.capture() for source in app.sources.values()]) as running:
             running.wait_until_ready(lambda: False)
             app.catch_up()
             assert rows(app, "revenue") == [("Ann", 15), ("Bob", 7)]

@@ -14,7 +14,7 @@ from headwater.cdc import comparison
 from headwater.connectors.postgres.audit import Audit
 from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.source import PostgresSource
-from headwater.connectors.running import Running
+from headwater.connectors.running import Captures
 from headwater.errors import UsageError
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import assert_same, catch_up
@@ -34,7 +34,7 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def audited(log: hw.EmbeddedLog, capture: Capture) -> Iterator[PostgresSource]:
     """A source whose capture runs meanwhile."""
-    with Running([capture]) as running:
+    with Captures([capture]) as running:
         running.wait_until_ready(lambda: False)
         yield PostgresSource(log, capture.options)
         running.check()

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 import headwater as hw
-from headwater.connectors.running import Running
+from headwater.connectors.running import Captures
 from headwater.engine.pipeline import Progress
 from tests.postgres.bank import Clients, open_bank
 from tests.postgres.servers import Server
@@ -33,7 +33,7 @@ def test_the_total_is_nothing_at_every_position(
                 f"SELECT sum(balance) AS total, count(*) AS accounts FROM (SELECT balance FROM {database}.checking "
                 f"UNION ALL SELECT balance FROM {database}.savings) both",
             )
-            with Running([each.capture() for each in app.sources.values()]) as running:
+            with Captures([each.capture() for each in app.sources.values()]) as running:
                 running.wait_until_ready(lambda: False)
 
                 def note(progress: Progress) -> None:

@@ -15,7 +15,7 @@ import headwater as hw
 from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.setup import drop_slot
 from headwater.connectors.postgres.source import PostgresSource
-from headwater.connectors.running import Running
+from headwater.connectors.running import Captures
 from headwater.errors import CaptureDropped, CaptureRefused, DiskFull, UsageError
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import assert_same, catch_up, log_rows
@@ -34,7 +34,7 @@ def wait_for(true: Any, seconds: float = 300) -> None:
 
 @contextmanager
 def running(capture: Capture) -> Iterator[None]:
-    with Running([capture]) as beside:
+    with Captures([capture]) as beside:
         beside.wait_until_ready(lambda: False)
         yield
         beside.check()
@@ -275,7 +275,7 @@ def test_two_captures_of_one_source(source: Source, log: hw.EmbeddedLog, make: M
     first, second = make("t"), make("t")
     first._say = second._say = said.append
     topic = first.options.names.topic("public", "t")
-    with Running([first, second]) as both:
+    with Captures([first, second]) as both:
         both.wait_until_ready(lambda: False)
         source.execute("INSERT INTO t SELECT generate_series(1, 100)")
         wait_for(lambda: log.scan(topic).num_rows == 100)
@@ -291,7 +291,7 @@ def test_two_captures_of_one_source(source: Source, log: hw.EmbeddedLog, make: M
 def test_a_drop_ends_the_capture_that_runs(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY); INSERT INTO t VALUES (1)")
     capture = make("t")
-    with Running([capture]) as beside:
+    with Captures([capture]) as beside:
         beside.wait_until_ready(lambda: False)
         wait_for(lambda: PostgresSource(log, capture.options).status().active)
         PostgresSource(log, capture.options).drop()

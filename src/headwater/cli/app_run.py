@@ -17,7 +17,7 @@ from headwater.cli.arguments import examples
 from headwater.cli.captures import capturing
 from headwater.cli.failures import INTERRUPTED
 from headwater.cli.output import say
-from headwater.connectors.running import Running
+from headwater.connectors.running import Captures
 from headwater.engine.pipeline import Progress
 from headwater.errors import HeadwaterError, InternalError
 
@@ -60,7 +60,7 @@ def run(
         say(f"The views are at position {reached.position}; there was nothing to do.")
 
 
-def _batches(app: App, ending: Ending, running: Running, *, once: bool) -> Iterator[Progress]:
+def _batches(app: App, ending: Ending, running: Captures, *, once: bool) -> Iterator[Progress]:
     # Spark has put its own answer to Ctrl-C in place when it started, which ends the batch.
     ending.install()
     if once:
@@ -68,7 +68,7 @@ def _batches(app: App, ending: Ending, running: Running, *, once: bool) -> Itera
     return _checked(app.pipeline.follow(lambda: ending.asked or running.failure is not None), running)
 
 
-def _checked(batches: Iterator[Progress], running: Running) -> Iterator[Progress]:
+def _checked(batches: Iterator[Progress], running: Captures) -> Iterator[Progress]:
     """The batches; then raises what ended a capture, if that is why there are no more."""
     yield from batches
     running.check()

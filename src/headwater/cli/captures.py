@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from headwater.app import App
 from headwater.cli.output import say
 from headwater.cli.progress import Bar
-from headwater.connectors.running import Running
+from headwater.connectors.running import Captures
 
 
 @contextmanager
-def capturing(app: App) -> Iterator[Running]:
+def capturing(app: App) -> Iterator[Captures]:
     """Runs the captures of all sources of an application; of one without sources, none."""
     with Bar("Reading tables") as bar:
 
         def progress(table: str, done: int, total: int) -> None:
             bar(done, total, table)
 
-        with Running([source.capture(say=say, progress=progress) for source in app.sources.values()]) as running:
+        with Captures([source.capture(say=say, progress=progress) for source in app.sources.values()]) as running:
             yield running

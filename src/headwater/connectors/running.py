@@ -18,7 +18,7 @@ class Runs(Protocol):
         """Whether its topics are there, with everything that was there when it began."""
 
 
-class Running:
+class Captures:
     """Runs captures within a `with` block. The first error that ends one is in `failure`, and ends the others."""
 
     def __init__(self, captures: Iterable[Runs]) -> None:

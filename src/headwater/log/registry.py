@@ -34,8 +34,9 @@ class Registry:
 
     def create(self, topic: Topic, *, exist_ok: bool) -> Topic:
         """Adds the topic, and its dead-letter topic if that is missing. Raises `TopicExists`."""
+        before = self._known
         with self._catalog.write() as tx:
-            existing = _load(tx).get(topic.name)
+            existing = _load(tx, topic.name).get(topic.name)
             if existing is not None:
                 if exist_ok and existing.same_as(topic):
                     return existing
@@ -43,6 +44,10 @@ class Registry:
             _insert(tx, topic)
             _insert_dead_letter(tx, topic.settings)
             _changed(tx)
+            version, created = _version(tx), _load(tx, topic.name)
+        if before[0] == version - 1 and topic.settings.dead_letter is None:
+            # Who makes thousands of topics does not read all of them again with each.
+            self._known = version, {**before[1], **created}
         return self.topic(topic.name)
 
     def alter(
@@ -89,23 +94,31 @@ class Registry:
 
     def _current(self) -> dict[str, Topic]:
         with self._catalog.read() as tx:
-            version = tx.execute("SELECT topics_version FROM log").fetchone()[0]
+            version = _version(tx)
             known = self._known
             if known[0] != version:
                 known = self._known = version, _load(tx)
         return known[1]
 
 
-def _load(tx: sqlite3.Connection) -> dict[str, Topic]:
+def _version(tx: sqlite3.Connection) -> int:
+    return int(tx.execute("SELECT topics_version FROM log").fetchone()[0])
+
+
+def _load(tx: sqlite3.Connection, only: str | None = None) -> dict[str, Topic]:
+    """All topics, or one."""
     schemas: dict[int, list[pa.Schema]] = {}
-    for topic_id, arrow in tx.execute("SELECT topic_id, arrow FROM schemas ORDER BY topic_id, version"):
+    given = () if only is None else (only,)
+    of = "" if only is None else " WHERE topic_id = (SELECT id FROM topics WHERE name = ?)"
+    for topic_id, arrow in tx.execute(f"SELECT topic_id, arrow FROM schemas{of} ORDER BY topic_id, version", given):
         schemas.setdefault(topic_id, []).append(pa.ipc.read_schema(pa.py_buffer(arrow)))
+    called = "" if only is None else " WHERE name = ?"
     return {
         name: Topic(
             topic_id, name, tuple(schemas[topic_id]), tuple(json.loads(key)), partitions, event_time,
             TopicSettings.from_json(settings),
         )
-        for topic_id, name, key, partitions, event_time, settings in tx.execute("SELECT * FROM topics")
+        for topic_id, name, key, partitions, event_time, settings in tx.execute(f"SELECT * FROM topics{called}", given)
     }  # fmt: skip
 
 
