@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import psycopg
 import pyarrow as pa
 
@@ -125,8 +126,8 @@ def _sums_in_source(connection: Connection, table: Table, division: Division, pr
     checked = f"('x' || substr(md5({row_text(table.relation)}), 1, 15))::bit(60)::int8"
     columns = f"{division.number}, count(*), sum({checked}) % {2**64}"
     found: dict[int, Sums] = {}
-    places = blocks_of(connection, table)
-    for done, blocks in enumerate(places):
+    places = blocks_of(connection, [table])
+    for done, (_, blocks) in enumerate(places):
         query = f"SELECT {columns} FROM ONLY {blocks.table} WHERE {blocks.condition} GROUP BY 1"
         for number, count, checksum in connection.execute(query.encode()):
             found[number] = found.get(number, Sums()) + Sums(count, int(checksum))
@@ -150,11 +151,11 @@ def _known(rows: LogSide, division: Division, numbers: Sequence[int], table: Tab
     """Keys, as texts, and digests of the topic's rows in some ranges."""
     if not numbers:
         return {}
-    chosen = [at for at, number in enumerate(division.numbers.tolist()) if number in set(numbers)]
+    chosen = np.flatnonzero(np.isin(division.numbers, list(numbers)))
     keys = rows.keys.take(pa.array(chosen, pa.int64())).combine_chunks()
     types = {each.name: each.arrow for each in table.relation.columns} | {ROW.name: ROW.type}
     columns = [to_texts(pa.concat_arrays(keys[name].chunks), types[name]).to_pylist() for name in table.topic_key]
-    return dict(zip(zip(*columns, strict=True), rows.digests[chosen].tolist(), strict=True)) if chosen else {}
+    return dict(zip(zip(*columns, strict=True), rows.digests[chosen].tolist(), strict=True)) if len(chosen) else {}
 
 
 def _typed(keys: Sequence[Key], table: Table) -> tuple[tuple[Any, ...], ...]:

@@ -53,15 +53,21 @@ class Copier:
     """A connection for bulk reads. With a snapshot it sees the database as that shows it, until it is closed."""
 
     def __init__(self, address: Address, snapshot: str | None = None) -> None:
-        self._address = address
+        self._address, self._snapshot = address, snapshot
         try:
             self._connection = adbc.connect(address.conninfo(), autocommit=True)
             self._execute(UNLIMITED)
-            if snapshot is not None:
-                self._execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                self._execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}")
+            self._begin()
         except adbc_driver_manager.Error as error:
             raise address.unavailable(error) from None
+
+    def renew(self) -> None:
+        """Lets go of the locks on what was read, behind which others may wait; what is seen stays the same."""
+        try:
+            self._execute("ROLLBACK")
+            self._begin()
+        except (adbc_driver_manager.Error, OSError) as error:
+            raise self._address.unavailable(error) from None
 
     def rows(self, relation: Relation, query: str) -> Iterator[pa.Table]:
         """The rows of a query over `selected(relation)`, with the headers that the snapshot's rows have."""
@@ -80,6 +86,11 @@ class Copier:
 
     def close(self) -> None:
         self._connection.close()
+
+    def _begin(self) -> None:
+        if self._snapshot is not None:
+            self._execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self._execute(f"SET TRANSACTION SNAPSHOT {literal(self._snapshot)}")
 
     def _answers(self) -> bool:
         try:

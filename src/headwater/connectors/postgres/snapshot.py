@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from headwater.cdc.headers import OPERATION
 from headwater.cdc.lsn import format_lsn, parse_lsn
-from headwater.connectors.postgres.copying import Blocks, Copier, selected, with_headers
+from headwater.connectors.postgres.copying import READ, Blocks, Copier, selected, with_headers
 from headwater.connectors.postgres.inventory import Connection
 from headwater.connectors.postgres.mapping import MappedFiles
 from headwater.connectors.postgres.naming import qualified
@@ -34,24 +35,24 @@ Progress = Callable[[str, int, int], None]
 """Told of every chunk: the table, how many bytes are read, and how many there are."""
 
 _PARTS = """
-SELECT c.oid::int8, n.nspname, c.relname, pg_relation_size(c.oid) / current_setting('block_size')::int8
-FROM pg_partition_tree(%s::oid::regclass) t JOIN pg_class c ON c.oid = t.relid
-JOIN pg_namespace n ON n.oid = c.relnamespace WHERE t.isleaf AND c.relkind = 'r'
+SELECT r.oid::int8, c.oid::int8, n.nspname, c.relname, pg_relation_size(c.oid) / current_setting('block_size')::int8
+FROM unnest(%(oids)s::oid[]) r(oid) CROSS JOIN LATERAL pg_partition_tree(r.oid::regclass) t
+JOIN pg_class c ON c.oid = t.relid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE t.isleaf AND c.relkind = 'r'
 UNION ALL
-SELECT c.oid::int8, n.nspname, c.relname, pg_relation_size(c.oid) / current_setting('block_size')::int8
+SELECT c.oid::int8, c.oid::int8, n.nspname, c.relname, pg_relation_size(c.oid) / current_setting('block_size')::int8
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.oid = %s AND c.relkind = 'r' AND NOT c.relispartition
+WHERE c.oid = ANY(%(oids)s::oid[]) AND c.relkind = 'r' AND NOT c.relispartition
   AND NOT EXISTS (SELECT 1 FROM pg_partition_tree(c.oid::regclass))
 """
-
-
 _FILES = """
-SELECT pg_relation_filenode(t.relid)::int8 FROM pg_partition_tree(%s::oid::regclass) t WHERE t.isleaf
-UNION ALL SELECT pg_relation_filenode(oid)::int8 FROM pg_class WHERE oid = %s ORDER BY 1
+SELECT r.oid::int8, pg_relation_filenode(t.relid)::int8
+FROM unnest(%(oids)s::oid[]) r(oid) CROSS JOIN LATERAL pg_partition_tree(r.oid::regclass) t WHERE t.isleaf
+UNION ALL SELECT c.oid::int8, pg_relation_filenode(c.oid)::int8 FROM pg_class c WHERE c.oid = ANY(%(oids)s::oid[])
+ORDER BY 1, 2
 """
 _COLUMNS = """
-SELECT attname::text, atttypid::int8, atttypmod FROM pg_attribute
-WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+SELECT attrelid::int8, attname::text, atttypid::int8, atttypmod FROM pg_attribute
+WHERE attrelid = ANY(%(oids)s::oid[]) AND attnum > 0 AND NOT attisdropped ORDER BY attrelid, attnum
 """
 
 
@@ -69,32 +70,40 @@ def layout_of(connection: Connection, tables: Sequence[Table]) -> dict[str, list
 
     `VACUUM FULL`, `CLUSTER` and some changes of a type write a table anew, and rows move without a change of their own.
     """
-    found: dict[str, list[object]] = {}
-    for table in tables:
-        oid = table.relation.oid
-        files = connection.execute(_FILES, (oid, oid)).fetchall()
-        columns = connection.execute(_COLUMNS, (oid,)).fetchall()
-        found[str(oid)] = [[row[0] for row in files], [list(row) for row in columns]]
-    return found
+    oids = [table.relation.oid for table in tables]
+    files: dict[int, list[object]] = {oid: [] for oid in oids}
+    columns: dict[int, list[object]] = {oid: [] for oid in oids}
+    for oid, file in connection.execute(_FILES, {"oids": oids}):
+        files[oid].append(file)
+    for oid, *column in connection.execute(_COLUMNS, {"oids": oids}):
+        columns[oid].append(column)
+    return {str(oid): [files[oid], columns[oid]] for oid in oids}
 
 
 def parts_of(connection: Connection, table: Table, only: Sequence[int] | None = None) -> list[Blocks]:
     """The whole table: one stretch of blocks, or one for each partition, or for `only` some of them."""
-    oid = table.relation.oid
-    return [
-        Blocks(qualified(schema, name), 0, int(count))
-        for part, schema, name, count in connection.execute(_PARTS, (oid, oid))
-        if count and (only is None or part in only)
-    ]
+    found = _parts(connection, [table]).get(table.relation.oid, [])
+    return [blocks for part, blocks in found if only is None or part in only]
 
 
-def blocks_of(connection: Connection, table: Table) -> list[Blocks]:
-    """The whole table, in chunks."""
+def blocks_of(connection: Connection, tables: Sequence[Table]) -> list[tuple[Table, Blocks]]:
+    """Whole tables, in chunks."""
+    parts = _parts(connection, tables)
     return [
-        Blocks(part.table, first, min(first + CHUNK_BLOCKS, part.end))
-        for part in parts_of(connection, table)
+        (table, Blocks(part.table, first, min(first + CHUNK_BLOCKS, part.end)))
+        for table in tables
+        for _, part in parts.get(table.relation.oid, [])
         for first in range(0, part.end, CHUNK_BLOCKS)
     ]
+
+
+def _parts(connection: Connection, tables: Sequence[Table]) -> dict[int, list[tuple[int, Blocks]]]:
+    """By table, what has blocks of its own: the number of a partition, or its own, and all blocks."""
+    found: dict[int, list[tuple[int, Blocks]]] = {}
+    for oid, part, schema, name, count in connection.execute(_PARTS, {"oids": [each.relation.oid for each in tables]}):
+        if count:
+            found.setdefault(oid, []).append((part, Blocks(qualified(schema, name), 0, int(count))))
+    return found
 
 
 def chunk_query(table: Table, blocks: Blocks, where: str | None = None) -> str:
@@ -110,6 +119,7 @@ class FirstSnapshot:
     def __init__(self, directory: Path, options: CaptureOptions) -> None:
         self._directory, self._options = directory, options
         self._mapped = MappedFiles()
+        self._known: dict[int, Path] | None = None
 
     @property
     def exists(self) -> bool:
@@ -119,7 +129,7 @@ class FirstSnapshot:
         """Writes the plan."""
         self.discard()
         self._directory.mkdir(parents=True)
-        places = [(table, blocks) for table in tables for blocks in blocks_of(connection, table)]
+        places = blocks_of(connection, tables)
         chunks = [Chunk(number, table.relation.oid, blocks) for number, (table, blocks) in enumerate(places)]
         plan = [[each.oid, each.blocks.table, each.blocks.first, each.blocks.end] for each in chunks]
         content = {"start": format_lsn(start), "chunks": plan, "layout": layout_of(connection, tables)}
@@ -133,17 +143,21 @@ class FirstSnapshot:
 
     def chunks(self) -> tuple[str, list[Chunk]]:
         """Where the stream begins, and the plan."""
+        self._mapped.close()
+        self._known = None
         plan = json.loads((self._directory / "plan.json").read_bytes())
         chunks = [Chunk(n, oid, Blocks(*blocks)) for n, (oid, *blocks) in enumerate(plan["chunks"])]
         return plan["start"], chunks
 
     def read_at(self, chunk: Chunk) -> int | None:
         """At which place of the WAL a chunk was read; None if it was not yet."""
-        return next((parse_lsn(file.stem.split("@")[1].replace("-", "/")) for file in self._files(chunk)), None)
+        file = self._files().get(chunk.number)
+        return None if file is None else parse_lsn(file.stem.split("@")[1].replace("-", "/"))
 
     def forget(self, chunk: Chunk) -> None:
         """The chunk counts as not read."""
-        for file in self._files(chunk):
+        file = self._files().pop(chunk.number, None)
+        if file is not None:
             file.unlink()
 
     def read(
@@ -156,7 +170,7 @@ class FirstSnapshot:
     ) -> bool:
         """Reads chunks, several at a time, as the slot's snapshot shows them. False if it was stopped before."""
         total = sum(chunk.blocks.end - chunk.blocks.first for chunk in chunks)
-        done, lock = 0, threading.Lock()
+        done, lock, files = 0, threading.Lock(), self._files()
         waiting = iter(chunks)
 
         def work() -> None:
@@ -169,8 +183,10 @@ class FirstSnapshot:
                     if chunk is None:
                         return
                     table = tables[chunk.oid]
-                    self._stage(chunk, table, copier, slot.start)
+                    file = self._stage(chunk, table, copier, slot.start)
+                    copier.renew()
                     with lock:
+                        files[chunk.number] = file
                         done += chunk.blocks.end - chunk.blocks.first
                         progress(table.name, done, total)
             finally:
@@ -184,8 +200,7 @@ class FirstSnapshot:
 
     def staged(self, chunk: Chunk) -> pa.Table:
         """The rows of a chunk that was read, mapped from its file."""
-        [file] = self._files(chunk)
-        return self._mapped.read(file)
+        return self._mapped.read(self._files()[chunk.number])
 
     def trimmed(self) -> AbstractContextManager[None]:
         """While the block runs, little of what is staged is in memory."""
@@ -194,9 +209,10 @@ class FirstSnapshot:
     def discard(self) -> None:
         """Removes everything."""
         self._mapped.close()
+        self._known = {}
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _stage(self, chunk: Chunk, table: Table, copier: Copier, lsn: int) -> None:
+    def _stage(self, chunk: Chunk, table: Table, copier: Copier, lsn: int) -> Path:
         headers = {"lsn": format_lsn(lsn)}
         path = self._directory / f"{chunk.number}@{format_lsn(lsn).replace('/', '-')}.arrow"
         unfinished = path.with_suffix(".part")
@@ -208,16 +224,21 @@ class FirstSnapshot:
         _sync(unfinished)
         unfinished.rename(path)
         _sync(path.parent)
+        return path
 
-    def _files(self, chunk: Chunk) -> list[Path]:
-        return list(self._directory.glob(f"{chunk.number}@*.arrow"))
+    def _files(self) -> dict[int, Path]:
+        """The files of the chunks that were read, by their numbers."""
+        if self._known is None:
+            self._known = {int(file.name.partition("@")[0]): file for file in self._directory.glob("*@*.arrow")}
+        return self._known
 
 
 def completed(rows: pa.Table, headers: dict[str, str]) -> pa.Table:
     """Rows that were read, with the headers that all of them have, and those of their own."""
     if "_headers" not in rows.column_names:
         return with_headers(rows, headers)
-    own = [dict(each) for each in rows["_headers"].to_pylist()]
+    # Of several batches that were put together, only those have any that need them.
+    own = [dict(each or {OPERATION: chr(READ)}) for each in rows["_headers"].to_pylist()]
     column = pa.array([list({**each, **headers}.items()) for each in own], rows.schema.field("_headers").type)
     return rows.set_column(rows.schema.get_field_index("_headers"), rows.schema.field("_headers"), column)
 
