@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from headwater.cdc.stretch import PADDING, XLOG_HEADER, Stretch, read_integers
+from headwater.cdc.stretch import PADDING, RELATION, ROLLED_BACK, TYPE, XLOG_HEADER, Stretch, of_kinds, read_integers
 
 # How much of a spooled transaction is decoded at a time: some ten thousand rows.
 CHUNK_BYTES = 4 << 20
@@ -60,7 +60,11 @@ def _stretch(content: bytes, ends: np.ndarray, aborted: Collection[int], *, stre
     data = np.frombuffer(content + PADDING, np.uint8)
     starts = np.concatenate([[0], ends[:-1]]) + XLOG_HEADER
     bodies = starts + 1 + (_XID if streamed else 0)
-    stretch = Stretch(data, data[starts], bodies, ends)
+    kinds = data[starts]
+    stretch = Stretch(data, kinds, bodies, ends)
     if not streamed or not aborted:
         return stretch
-    return stretch.take(~np.isin(read_integers(data, starts + 1), list(aborted)))
+    gone = np.isin(read_integers(data, starts + 1), list(aborted))
+    # The server describes a table once in a transaction, also if that is in a part which is rolled back afterwards.
+    kinds[gone & (kinds == RELATION)] = ROLLED_BACK
+    return stretch.take(~gone | of_kinds(kinds, (TYPE, ROLLED_BACK)))

@@ -21,10 +21,11 @@ Hashes = npt.NDArray[np.uint64]
 
 @dataclass(slots=True)
 class Window:
-    """The keys that passed in the stream since the low mark, as hashes."""
+    """The keys that passed in the stream since the low mark, as hashes; all keys, once the table was emptied."""
 
     key: tuple[str, ...]
     passed: list[Hashes] = field(default_factory=list)
+    emptied: bool = False
 
     def pass_by(self, rows: pa.Table) -> None:
         """Rows of the table have come by."""
@@ -36,6 +37,8 @@ class Window:
         Two keys with one hash are taken for one: then a row is left out that is in the log already, or that the next
         snapshot brings. Among a thousand keys in a window that happens once in 10^13 chunks.
         """
+        if self.emptied:
+            return chunk.slice(0, 0)
         if not self.passed or not chunk.num_rows:
             return chunk
         affected = np.isin(key_hashes(chunk, self.key), np.concatenate(self.passed))

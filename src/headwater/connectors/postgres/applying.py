@@ -22,9 +22,20 @@ from headwater.cdc.gathering import Large, Small
 from headwater.cdc.headers import HEADERS, header_column
 from headwater.cdc.lsn import format_lsn, parse_lsn
 from headwater.cdc.relations import Relation, read_relation, read_type
-from headwater.cdc.stretch import DELETE, INSERT, MESSAGE, RELATION, TRUNCATE, TYPE, UPDATE, Stretch, of_kinds
+from headwater.cdc.stretch import (
+    DELETE,
+    INSERT,
+    MESSAGE,
+    RELATION,
+    ROLLED_BACK,
+    TRUNCATE,
+    TYPE,
+    UPDATE,
+    Stretch,
+    of_kinds,
+)
 from headwater.cdc.transactions import LogicalMessage, Transaction, read_message
-from headwater.connectors.postgres.occurrences import Occurrences, keyed_changes
+from headwater.connectors.postgres.occurrences import Occurrences, keyed_changes, live_keys
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import Outbox
 from headwater.connectors.postgres.staging import Staging
@@ -36,7 +47,7 @@ from headwater.log.port import Log
 
 Fill = Callable[[Commit], None]
 _ROWS = (INSERT, UPDATE, DELETE)
-_NOTABLE = (RELATION, TYPE, TRUNCATE, MESSAGE)
+_NOTABLE = (RELATION, ROLLED_BACK, TYPE, TRUNCATE, MESSAGE)
 _DELETED = pa.field("_deleted", pa.bool_())
 
 
@@ -45,6 +56,9 @@ class Observer(Protocol):
 
     def rows(self, table: Table, rows: pa.Table) -> None:
         """Rows of a table are about to be committed."""
+
+    def truncated(self, table: Table) -> None:
+        """A table was emptied."""
 
     def message(self, message: LogicalMessage, staging: Staging, transaction: Transaction) -> bool:
         """A message of a transaction; what is staged is committed with it. Whether there is something to commit."""
@@ -225,6 +239,10 @@ class Applier:
             relation = read_relation(body, self._types)
             self._relations[relation.oid] = (body, relation)
             self._tables.describe(relation, transaction.end, self._find_key)
+        elif kind == ROLLED_BACK:
+            # How the rows of others are to be read, unless it was altered there: then the server describes it again.
+            relation = read_relation(body, self._types)
+            self._relations.setdefault(relation.oid, (b"", relation))
         elif kind == TRUNCATE:
             self._truncate(body, transaction, staging)
         else:
@@ -238,13 +256,15 @@ class Applier:
             if table is None or table.stopped is not None or transaction.end <= table.since:
                 continue
             self._tables.truncated(table, transaction.end)
+            self._observer.truncated(table)
             if table.append_only:
                 continue
             self._occurrences.pop(oid, None)
             if table.counted:
                 self._occurrences[oid] = Occurrences()
-            keys = [self._log.table(table.topic), *staging.seen(table.topic), *self.uncommitted(table)]
             columns = list(table.topic_key)
+            there = live_keys(self._log, table.topic, columns)
+            keys = [there, *staging.seen(table.topic), *self.uncommitted(table)]
             gone = pa.concat_tables([each.select(columns).cast(keys[0].select(columns).schema) for each in keys])
             rows = tombstones(gone.group_by(columns).aggregate([]), [transaction.headers])
             self._observer.rows(table, rows)

@@ -22,7 +22,7 @@ from headwater.cdc.gathering import Gatherer, Large, Small
 from headwater.cdc.lsn import format_lsn
 from headwater.cdc.transactions import LogicalMessage, Transaction
 from headwater.connectors.postgres.applying import Applier, Fill, captured_to, position_of
-from headwater.connectors.postgres.checks import Plan, check, published
+from headwater.connectors.postgres.checks import Plan, check, publications
 from headwater.connectors.postgres.incremental import new_job
 from headwater.connectors.postgres.inventory import Connection
 from headwater.connectors.postgres.occurrences import Occurrences, keyed
@@ -65,6 +65,8 @@ class Beginning:
         """Returns when the first snapshot is in the log, or when it shall stop."""
         phase = read_state(self._log, self._options).get("phase")
         if phase == STREAMING:
+            # Killed between the commit and the end, it has left its files.
+            self._snapshot.discard()
             return
         self._tables.load()
         if phase == FIRST:
@@ -87,7 +89,7 @@ class Beginning:
         try:
             self._tables.by_oid = {}
             for table in plan.tables:
-                self._tables.add(table.relation, table.key, slot.start, parts=table.parts)
+                self._tables.add(table.relation, table.key, slot.start, parts=table.parts, files=table.files)
             active = list(self._tables.active())
             chunks = self._snapshot.begin(slot.start, active, connection)
             self._log.create(names.history, HISTORY_SCHEMA, exist_ok=True)
@@ -174,8 +176,8 @@ class Beginning:
             return True
         gatherer = Gatherer(self._options.directory / "spool")
         version = connection.info.server_version // 10_000
-        publications = list(published(connection, self._options))
-        replication = Replication(self._options, collector.lsn, version, publications)
+        named = sorted(publications(connection, self._options))
+        replication = Replication(self._options, collector.lsn, version, named)
         try:
             while not self._stop.is_set():
                 received = replication.receive(PATIENCE_SECONDS)
@@ -323,6 +325,9 @@ class _Deaf:
     """Nobody wants to know what passes."""
 
     def rows(self, _table: Table, _rows: pa.Table) -> None:
+        pass
+
+    def truncated(self, _table: Table) -> None:
         pass
 
     def message(self, _message: LogicalMessage, _staging: Staging, _transaction: Transaction) -> bool:

@@ -8,35 +8,43 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psycopg
 import pyarrow as pa
-from psycopg import sql
 
 from headwater.cdc.gathering import Gatherer
 from headwater.cdc.lsn import format_lsn, parse_lsn
 from headwater.cdc.relations import Relation
 from headwater.cdc.transactions import LogicalMessage, Transaction
 from headwater.connectors.postgres.applying import Applier, captured_to, position_of
+from headwater.connectors.postgres.asking import ask
 from headwater.connectors.postgres.at_once import read_at_once
 from headwater.connectors.postgres.beginning import Beginning
-from headwater.connectors.postgres.checks import check, published
-from headwater.connectors.postgres.copying import EMITTED, Copier, selected, with_headers
+from headwater.connectors.postgres.checks import check, publications
+from headwater.connectors.postgres.copying import EMITTED, with_headers
 from headwater.connectors.postgres.incremental import Incremental, Job, new_job
 from headwater.connectors.postgres.inventory import Connection, chosen, table_of, tables_of
-from headwater.connectors.postgres.naming import literal, qualified, quoted
+from headwater.connectors.postgres.naming import qualified
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import MESSAGE_PREFIX, Outbox
 from headwater.connectors.postgres.replication import Replication
 from headwater.connectors.postgres.setup import Say, create_slot, drop_slot, publish
 from headwater.connectors.postgres.snapshot import Progress
 from headwater.connectors.postgres.staging import Staging
-from headwater.connectors.postgres.state import DROPPED, STREAMING, change_state, is_paused, read_state
+from headwater.connectors.postgres.state import (
+    CREATING,
+    DROPPED,
+    FIRST,
+    STREAMING,
+    change_state,
+    is_paused,
+    read_state,
+)
+from headwater.connectors.postgres.sweeping import Sweeper
 from headwater.connectors.postgres.tables import DROPPED as DROPPED_TABLE
-from headwater.connectors.postgres.tables import Event, Table, Tables, TablesMoved
-from headwater.connectors.postgres.unchanged import Key, Values, values_of
+from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Event, Table, Tables, TablesMoved
+from headwater.connectors.postgres.unchanged import Key, Values
 from headwater.connectors.postgres.watching import Watcher
 from headwater.errors import (
     CaptureDropped,
@@ -46,6 +54,7 @@ from headwater.errors import (
     QueryFailed,
     SlotLost,
     SourceUnavailable,
+    UnknownTopic,
     UsageError,
 )
 from headwater.log.commit import Conflict
@@ -57,10 +66,7 @@ RETRY_SECONDS = (0.2, 10.0)
 # How often a capture with nothing to do looks around.
 PATIENCE_SECONDS = 0.5
 
-
-# How many rows of an outbox are deleted at a time.
-SWEEP_ROWS_MAX = 10_000
-_DROP_TOPIC = "Drop its topic (`headwater log drop`), so that it is made and filled anew."
+_DROP_TOPIC = "Drop its topic (`headwater log drop`): it is made and filled anew when the table is captured."
 
 
 def _quiet(_: str) -> None:
@@ -90,7 +96,7 @@ class Capture:
         self._version = 0
         self._streamed = False
         self._watcher = Watcher(log, options, self.tables, say)
-        self._swept: tuple[int, Sequence[tuple[Any, ...]]] | None = None
+        self._sweeper = Sweeper(options, self.tables, say)
 
     def stop(self) -> None:
         """Lets `run` return soon."""
@@ -103,12 +109,16 @@ class Capture:
 
     def _run(self, until: Callable[[Capture], bool]) -> None:
         waits = RETRY_SECONDS[0]
+        lost: SlotLost | None = None
         while not self._stop.is_set():
             if is_paused(self.log, self.options):
                 self._stop.wait(PATIENCE_SECONDS)
                 continue
             began = time.monotonic()
             try:
+                if lost is not None:
+                    self._repair(lost)
+                    lost = None
                 if self._session(until):
                     return
             except TablesMoved:
@@ -120,7 +130,9 @@ class Capture:
                 self._stop.wait(waits)
                 waits = min(waits * 2, RETRY_SECONDS[1])
             except SlotLost as error:
-                self._repair(error)
+                lost = error
+            except UnknownTopic as error:
+                self._make_again(error)
 
     def is_ready(self) -> bool:
         """Whether the first snapshot is in the log."""
@@ -164,6 +176,11 @@ class Capture:
         """Asks for an incremental snapshot of a table; whichever process captures will take it."""
         self.tables.load()
         table = self._known(name)
+        if table.stopped is not None:
+            remedy = f"`headwater capture resume` with {table.name} takes it up again, if the reason is gone."
+            raise CaptureRefused(f"table {name!r}", [Missing(f"its capture: {table.stopped}", remedy)])
+        if self.options.is_outbox(table.name):
+            raise CaptureRefused(f"table {name!r}", [Missing("rows that may come twice", "An outbox has events.")])
         if table.append_only:
             raise CaptureRefused(f"table {name!r}", [Missing("a key by which its rows replace others", _DROP_TOPIC)])
         if where is not None:
@@ -174,23 +191,33 @@ class Capture:
 
     def take_up(self, name: str) -> None:
         """Captures a table again that was stopped; it is read anew, by whichever process captures."""
-        self.tables.load()
-        table = self._known(name)
-        if table.append_only:
-            raise CaptureRefused(f"table {name!r}", [Missing("a key by which it could be read anew", _DROP_TOPIC)])
+        while True:
+            self.tables.load()
+            state = read_state(self.log, self.options)
+            resumed = self._resumed(self._known(name))
+            jobs = [*state.get("jobs", [])]
+            if not self.options.is_outbox(resumed.name):
+                jobs.append(new_job(resumed.relation.oid, purge=not resumed.append_only).to_json())
+            with self.log.commit() as commit:
+                self.tables.moves(commit)
+                commit.bookmark(self.options.names.snapshot, {**state, "jobs": jobs}, expect=state or None)
+            if not isinstance(commit.result, Conflict):
+                return
+
+    def _resumed(self, table: Table) -> Table:
+        if not self.tables.is_wanted(table):
+            remedy = f'app.postgres(…, tables=[…, "{table.name}"])'
+            raise CaptureRefused(f"table {table.name!r}", [Missing("its name among the tables of the source", remedy)])
         with self.options.address.connect() as connection:
             found = table_of(connection, table.relation.oid)
         if found is None:
-            raise CaptureRefused(f"table {name!r}", [Missing("the table", "It was dropped, or belongs to others.")])
-        resumed = self.tables.resume(replace(table, relation=found.relation, key=found.key))
+            raise CaptureRefused(
+                f"table {table.name!r}", [Missing("the table", "It was dropped, or belongs to others.")]
+            )
+        resumed = self.tables.resume(table, found)
         if resumed.stopped is not None:
-            raise CaptureRefused(f"table {name!r}", [Missing(resumed.stopped, _DROP_TOPIC)])
-        with self.log.commit() as commit:
-            self.tables.moves(commit)
-        if isinstance(commit.result, Conflict):
-            self.take_up(name)
-        else:
-            self.request(name, purge=True)
+            raise CaptureRefused(f"table {table.name!r}", [Missing(resumed.stopped, _DROP_TOPIC)])
+        return resumed
 
     def _check_condition(self, table: Table, where: str) -> None:
         """Refuses a condition that the database does not understand: a job that fails would come again and again."""
@@ -247,8 +274,10 @@ class Capture:
         )
         gatherer = Gatherer(self._directory / "spool")
         assert self._connection is not None
-        publications = list(published(self._connection, self.options))
-        replication = Replication(self.options, applier.lsn, self._version, publications)
+        self._watcher.begin(self._connection, applier.lsn)
+        applier.heartbeat()
+        named = sorted(publications(self._connection, self.options))
+        replication = Replication(self.options, applier.lsn, self._version, named)
         self._read_at_once(incremental, applier)
         incremental.start()
         try:
@@ -291,9 +320,11 @@ class Capture:
                 assert self._connection is not None
                 self._watcher.look(self._connection, applier.passed)
                 applier.heartbeat()
-                self._sweep_outbox(applier)
+                self._sweeper.sweep(self._connection, applier.lsn)
                 self._read_at_once(incremental, applier)
                 replication.confirm(applier.lsn, ask=True)
+                if self._watcher.outgrown:
+                    return False
             if until(self):
                 replication.confirm(applier.lsn)
                 return True
@@ -302,7 +333,7 @@ class Capture:
 
     def _clean(self) -> None:
         """Removes what a capture that was killed has left in files."""
-        for folder in ("spool", "staged", "staged-alone", "changes-*"):
+        for folder in ("spool", "staged", "staged-alone", "staged-whole", "changes-*"):
             for file in self._directory.glob(f"{folder}/*"):
                 file.unlink(missing_ok=True)
 
@@ -325,32 +356,65 @@ class Capture:
 
     def _repair(self, lost: SlotLost) -> None:
         """A new slot, and every table read again while changes flow: rows that differ, or are gone, are set right."""
-        if read_state(self.log, self.options).get("phase") == DROPPED:
+        names, state = self.options.names, read_state(self.log, self.options)
+        if state.get("phase") == DROPPED:
             raise CaptureDropped(self.options.name)
         self._say(f"{lost.message} Every table is compared with a new one.")
-        names = self.options.names
-        with self.options.address.connect() as connection:
-            plan = check(connection, self.options)
-            publish(connection, self.options, plan, self._say)
-            if plan.has_slot:
-                drop_slot(connection, self.options)
-        slot = create_slot(self.options)
-        slot.connection.finish()
         self.tables.load()
-        event = Event(format_lsn(slot.start), "", "", "slot lost", lost.message)
+        before = self.log.bookmark(names.position)
+        slot = self._new_slot([table.relation.oid for table in self.tables.active() if self.tables.is_wanted(table)])
+        event = Event(format_lsn(slot), "", "", "slot lost", lost.message)
         outbox = Outbox(self.log, self.options)
         again = [each for each in self.tables.active() if not each.append_only and not outbox.is_outbox(each)]
         jobs = [new_job(table.relation.oid, purge=True).to_json() for table in again]
         for table in [each for each in self.tables.active() if each.append_only]:
-            self.tables.stop(table, f"{lost.message} Without a key, what is missing can not be told.", slot.start)
-        before = self.log.bookmark(names.position)
+            self.tables.stop(table, f"{lost.message} Without a key, what is missing can not be told.", slot)
         with self.log.commit() as commit:
-            commit.bookmark(names.position, position_of(slot.start), expect=before)
-            commit.bookmark(names.snapshot, {"phase": STREAMING, "jobs": jobs})
+            commit.bookmark(names.position, position_of(slot), expect=before)
+            # Somebody may have dropped the capture meanwhile, or asked for a snapshot: then all of it is done again.
+            commit.bookmark(names.snapshot, {"phase": STREAMING, "jobs": jobs}, expect=state or None)
             commit.append(names.history, [asdict(event)])
             self.tables.moves(commit)
         if isinstance(commit.result, Conflict):
-            raise CaptureOvertaken(self.options.name, lost.captured, str(commit.result.actual))
+            if commit.result.bookmark == names.position:
+                raise CaptureOvertaken(self.options.name, lost.captured, str(commit.result.actual))
+            raise lost
+
+    def _new_slot(self, oids: Sequence[int]) -> int:
+        """Makes the slot again, and what else it takes to capture these tables; where it begins."""
+        with self.options.address.connect() as connection:
+            try:
+                plan = check(connection, self.options, only=oids)
+                publish(connection, self.options, plan, self._say)
+                if plan.has_slot:
+                    drop_slot(connection, self.options)
+            except psycopg.Error as error:
+                raise self.options.address.failed(error) from error
+        slot = create_slot(self.options)
+        slot.connection.finish()
+        return slot.start
+
+    def _make_again(self, gone: UnknownTopic) -> None:
+        """Somebody has dropped a topic: it is made again and, if it is that of a table, the table is read."""
+        names, phase = self.options.names, read_state(self.log, self.options).get("phase")
+        self._say(f"{gone.message} It is made again.")
+        self.tables.load()
+        table = next((each for each in self.tables.active() if each.topic == gone.name), None)
+        if gone.name == names.history:
+            self.log.create(names.history, HISTORY_SCHEMA, exist_ok=True)
+        elif table is None:
+            # A topic of events, which is made by the next of them.
+            self._stop.wait(RETRY_SECONDS[0])
+        elif phase == FIRST:
+            change_state(self.log, self.options, lambda _: {"phase": CREATING, "jobs": []})
+        else:
+            if not self.options.is_outbox(table.name):
+                # First, so that the topic is never there without what fills it.
+                job = new_job(table.relation.oid).to_json()
+                change_state(self.log, self.options, lambda state: {**state, "jobs": [*state.get("jobs", []), job]})
+            self.tables.make_again(table)
+            with self.log.commit() as commit:
+                self.tables.moves(commit)
 
     def _read_at_once(self, incremental: Incremental, applier: Applier) -> None:
         """Reads tables without a key that are to be read; the stream is not past where they are read."""
@@ -368,7 +432,15 @@ class Capture:
         return bool(self.log.bookmark(self.options.names.tables) != self.tables.stored)
 
     def _describe(self, incremental: Incremental, applier: Applier) -> None:
-        """Takes notice of columns that changed, in the catalog, of tables that have had no change of a row since."""
+        """Takes notice of columns that changed, in the catalog, of tables that have had no change of a row since.
+
+        And of tables that can not be read.
+        """
+        for oid, reason in list(incremental.unreadable.items()):
+            if oid in self.tables.by_oid:
+                self.tables.stop(self.tables.by_oid[oid], reason, applier.lsn)
+            incremental.unreadable.pop(oid)
+            applier.heartbeat()
         if not incremental.outdated:
             return
         assert self._connection is not None
@@ -389,27 +461,8 @@ class Capture:
         return next((table.key for table in found), None)
 
     def _ask(self, table: Table, keys: Sequence[Key], columns: Sequence[str]) -> Mapping[Key, Values]:
-        """Values of rows as they are in the database now."""
         assert self._connection is not None
-        relation = table.relation
-        names = [*table.key, *columns]
-        part = Relation(
-            relation.oid, relation.schema, relation.table, relation.identity,
-            tuple(next(c for c in relation.columns if c.name == name) for name in names),
-        )  # fmt: skip
-        listed = ", ".join(quoted(name) for name in table.key)
-        rows = sql.SQL(", ").join(sql.SQL("({})").format(sql.SQL(", ").join(map(sql.Literal, key))) for key in keys)
-        query = f"SELECT {selected(part)} FROM {qualified(relation.schema, relation.table)} WHERE ({listed}) IN "
-        copier = Copier(self.options.address)
-        try:
-            found = [
-                row
-                for batch in copier.rows(part, f"{query}({rows.as_string(self._connection)})")
-                for row in batch.to_pylist()
-            ]
-        finally:
-            copier.close()
-        return {tuple(row[name] for name in table.key): values_of(row, columns) for row in found}
+        return ask(self._connection, self.options.address, table, keys, columns)
 
     def _message(self, message: LogicalMessage, staging: Staging, transaction: Transaction) -> bool:
         """A message of a program: an event, if its prefix says of which topic."""
@@ -422,29 +475,3 @@ class Capture:
         for part in Outbox(self.log, self.options).events(topic, row, np.zeros(1, np.int64)):
             staging.add(part.topic, part.rows)
         return True
-
-    def _sweep_outbox(self, applier: Applier) -> None:
-        """Deletes rows of the outbox that are in the log: those that were there when the log was behind where it is."""
-        if not self.options.outbox or not self.options.outbox_delete:
-            return
-        assert self._connection is not None
-        table = self.tables.named(self.options.outbox)
-        if table is None or not table.key:
-            return
-        if self._swept is not None and applier.lsn >= self._swept[0]:
-            self._delete(table, self._swept[1])
-            self._swept = None
-        if self._swept is None:
-            listed = ", ".join(f"{quoted(name)}::text" for name in table.key)
-            name = qualified(table.relation.schema, table.relation.table)
-            # The place is asked for after the rows: whatever is seen was committed before it.
-            rows = self._connection.execute(f"SELECT {listed} FROM {name} LIMIT {SWEEP_ROWS_MAX}".encode()).fetchall()
-            [(place,)] = self._connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
-            self._swept = (parse_lsn(str(place)), rows) if rows else None
-
-    def _delete(self, table: Table, keys: Sequence[tuple[Any, ...]]) -> None:
-        assert self._connection is not None
-        listed = ", ".join(f"{quoted(name)}::text" for name in table.key)
-        values = ", ".join(f"({', '.join(literal(str(text)) for text in key)})" for key in keys)
-        name = qualified(table.relation.schema, table.relation.table)
-        self._connection.execute(f"DELETE FROM {name} WHERE ({listed}) IN ({values})".encode())

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from headwater.connectors.postgres.inventory import Connection, SourceTable, chosen, matches, tables_of
+from headwater.connectors.postgres.inventory import (
+    Connection,
+    SourceTable,
+    chosen,
+    is_chosen,
+    matches,
+    tables_of,
+)
 from headwater.connectors.postgres.naming import literal, qualified, quoted
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.errors import CaptureRefused, Missing
 
 VERSION_MIN = 14
 _GLOB = set("*?[")
+OUTBOX_COLUMNS = ("topic", "payload")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +41,20 @@ class Plan:
         return [table for table in self.tables if not table.key and not table.counted]
 
 
-def check(connection: Connection, options: CaptureOptions) -> Plan:
-    """Looks at everything, changes nothing. Raises `CaptureRefused` with all that is missing and what provides it."""
+def check(connection: Connection, options: CaptureOptions, *, only: Collection[int] | None = None) -> Plan:
+    """Looks at everything, changes nothing. Raises `CaptureRefused` with all that is missing and what provides it.
+
+    With `only` it is about tables of these numbers, and those that the source names need not all be there.
+    """
     everything = tables_of(connection)
     tables = chosen(everything, options.patterns, options.schemas)
-    names = options.names
-    slot = connection.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", (names.slot,)).fetchone()
-    plan = Plan(connection.info.server_version // 10_000, tables, slot is not None, published(connection, options))
+    if only is not None:
+        tables = [table for table in everything if table.relation.oid in only]
+    plan = _plan(connection, options, tables)
     missing = [
         *_server(connection, plan),
-        *_named(options, everything, tables),
-        *(lack for table in tables for lack in _table(table, _user(connection))),
+        *(_named(options, everything, ()) if only is None else ()),
+        *(lack for table in tables for lack in _table(connection, options, table)),
         *_same_topics(options, tables),
         *_publications(connection, options, plan),
         *_publishing(connection, options, plan),
@@ -51,6 +62,42 @@ def check(connection: Connection, options: CaptureOptions) -> Plan:
     if missing:
         raise CaptureRefused(str(options.address), missing)
     return plan
+
+
+def check_names(options: CaptureOptions, everything: Sequence[SourceTable], known: Sequence[tuple[str, str]]) -> None:
+    """Raises `CaptureRefused` if the source names a table that neither is there nor was ever captured."""
+    missing = list(_named(options, everything, known))
+    if missing:
+        raise CaptureRefused(str(options.address), missing)
+
+
+def check_more(
+    connection: Connection, options: CaptureOptions, tables: Sequence[SourceTable]
+) -> tuple[Plan, dict[str, list[Missing]]]:
+    """Of tables that are to be captured besides others: those that can be, and what each of the others lacks."""
+    fit: list[SourceTable] = []
+    lacking: dict[str, list[Missing]] = {}
+    whole = _plan(connection, options, tables)
+    for table in tables:
+        plan = replace(whole, tables=[table])
+        missing = [*_table(connection, options, table), *_publications(connection, options, plan)]
+        if missing:
+            lacking[table.name] = missing
+        else:
+            fit.append(table)
+    return replace(whole, tables=fit), lacking
+
+
+def is_pattern(text: str) -> bool:
+    """Whether it stands for any number of tables, and not for one."""
+    return bool(_GLOB & set(text))
+
+
+def _plan(connection: Connection, options: CaptureOptions, tables: Sequence[SourceTable]) -> Plan:
+    slot = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s"
+    has_slot = connection.execute(slot, (options.names.slot,)).fetchone() is not None
+    version = connection.info.server_version // 10_000
+    return Plan(version, list(tables), has_slot, published(connection, options))
 
 
 def _user(connection: Connection) -> str:
@@ -92,25 +139,27 @@ def _server(connection: Connection, plan: Plan) -> Iterator[Missing]:
 
 
 def _named(
-    options: CaptureOptions, everything: Sequence[SourceTable], tables: Sequence[SourceTable]
+    options: CaptureOptions, everything: Sequence[SourceTable], known: Sequence[tuple[str, str]]
 ) -> Iterator[Missing]:
-    known = ", ".join(each.name for each in everything[:10]) or "none that this user sees"
+    """What the source names and is not there; `known` are names of tables that it has captured."""
+    there = [(each.relation.schema, each.relation.table) for each in everything if not each.partition]
+    listed = ", ".join(each.name for each in everything[:10]) or "none that this user sees"
     for pattern in options.patterns:
-        if not _GLOB & set(pattern) and not any(matches(pattern, each.relation) for each in tables):
-            partition = [each for each in everything if each.partition and matches(pattern, each.relation)]
-            if partition:
+        if not is_pattern(pattern) and not any(matches(pattern, *name) for name in (*there, *known)):
+            if any(matches(pattern, each.relation.schema, each.relation.table) for each in everything):
                 yield Missing(f"table {pattern!r}: it is a partition", "Name the partitioned table instead.")
             else:
-                yield Missing(f"table {pattern!r}: there is none of this name", f"The database has: {known}.")
+                yield Missing(f"table {pattern!r}: there is none of this name", f"The database has: {listed}.")
     for schema in options.schemas:
-        if all(each.relation.schema != schema for each in everything):
-            yield Missing(f"a table in schema {schema!r}: it has none, or is not there", f"The database has: {known}.")
-    if not tables and any(_GLOB & set(pattern) for pattern in options.patterns):
-        yield Missing("a table: no table matches, so nothing would be captured", f"The database has: {known}.")
+        if all(name[0] != schema for name in (*there, *known)):
+            yield Missing(f"a table in schema {schema!r}: it has none, or is not there", f"The database has: {listed}.")
+    chosen_ones = [name for name in (*there, *known) if is_chosen(*name, options.patterns, options.schemas)]
+    if not chosen_ones and any(map(is_pattern, options.patterns)):
+        yield Missing("a table: no table matches, so nothing would be captured", f"The database has: {listed}.")
 
 
-def _table(table: SourceTable, user: str) -> Iterator[Missing]:
-    relation = table.relation
+def _table(connection: Connection, options: CaptureOptions, table: SourceTable) -> Iterator[Missing]:
+    relation, user = table.relation, _user(connection)
     name = qualified(relation.schema, relation.table)
     if not table.readable:
         yield Missing(
@@ -128,12 +177,34 @@ def _table(table: SourceTable, user: str) -> Iterator[Missing]:
             f"a key of {table.name} that is published: column {generated[0]} is generated",
             f"ALTER TABLE {name} REPLICA IDENTITY USING INDEX …;  -- or FULL, after taking the primary key away",
         )
+    if options.is_outbox(table.name):
+        yield from _outbox(connection, options, table)
     if table.counted:
         for part in table.not_whole:
             yield Missing(
                 f"the whole old row of changes in {part}, a partition of {table.name}, which has no key",
                 f"ALTER TABLE {part} REPLICA IDENTITY FULL;",
             )
+
+
+def _outbox(connection: Connection, options: CaptureOptions, table: SourceTable) -> Iterator[Missing]:
+    name = qualified(table.relation.schema, table.relation.table)
+    for column in OUTBOX_COLUMNS:
+        if column not in table.relation.names:
+            yield Missing(
+                f"column {column!r} in the outbox {table.name}", f"ALTER TABLE {name} ADD COLUMN {column} text;"
+            )
+    if not options.outbox_delete:
+        return
+    if not table.key:
+        yield Missing(
+            f"a key of {table.name} by which its rows can be deleted",
+            f"ALTER TABLE {name} ADD COLUMN id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY;",
+        )
+    may = connection.execute("SELECT has_table_privilege(%s::oid, 'DELETE')", (table.relation.oid,)).fetchone()
+    if may is None or not may[0]:
+        user = _user(connection)
+        yield Missing(f"the right of {user} to delete from {table.name}", f"GRANT DELETE ON {name} TO {quoted(user)};")
 
 
 def published_oids(connection: Connection, options: CaptureOptions) -> set[int]:
@@ -147,15 +218,21 @@ def published_oids(connection: Connection, options: CaptureOptions) -> set[int]:
     return {int(row[0]) for row in rows}
 
 
+def publications(connection: Connection, options: CaptureOptions) -> set[str]:
+    """The publications of the source that are there."""
+    names = [options.names.publication, options.names.append_only]
+    rows = connection.execute("SELECT pubname::text FROM pg_publication WHERE pubname = ANY(%s)", (names,))
+    return {str(row[0]) for row in rows}
+
+
 def published(connection: Connection, options: CaptureOptions) -> dict[str, set[str]]:
     """The tables of each publication of the source that is there."""
     found: dict[str, set[str]] = {}
-    for publication in (options.names.publication, options.names.append_only):
-        if connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (publication,)).fetchone():
-            rows = connection.execute(
-                "SELECT schemaname || '.' || tablename FROM pg_publication_tables WHERE pubname = %s", (publication,)
-            )
-            found[publication] = {str(row[0]) for row in rows}
+    for publication in sorted(publications(connection, options)):
+        rows = connection.execute(
+            "SELECT schemaname || '.' || tablename FROM pg_publication_tables WHERE pubname = %s", (publication,)
+        )
+        found[publication] = {str(row[0]) for row in rows}
     return found
 
 

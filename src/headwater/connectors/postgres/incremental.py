@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -16,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.cdc.relations import Relation
 from headwater.cdc.transactions import LogicalMessage, Transaction
 from headwater.cdc.values import convert
 from headwater.cdc.windows import Window, key_hashes
@@ -24,7 +24,8 @@ from headwater.connectors.postgres import snapshot
 from headwater.connectors.postgres.applying import tombstones
 from headwater.connectors.postgres.copying import Blocks, Copier, selected
 from headwater.connectors.postgres.inventory import Connection, table_of
-from headwater.connectors.postgres.naming import literal, qualified, quoted
+from headwater.connectors.postgres.naming import literal, quoted
+from headwater.connectors.postgres.occurrences import live_keys
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.snapshot import chunk_query, completed, layout_of, parts_of
 from headwater.connectors.postgres.staging import Staging
@@ -34,6 +35,8 @@ from headwater.log.commit import Commit
 from headwater.log.port import Log
 
 POLL_SECONDS = 0.2
+# So often a read is tried, with a rest in between, before it is the table that can not be read.
+READ_TRIES_MAX = 5
 # How many keys one job names at most.
 KEYS_MAX = 1000
 
@@ -65,6 +68,11 @@ class Job:
             "keys": [list(key) for key in self.keys],
             "layout": self.layout,
         }
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it reads all of its table, and has not begun."""
+        return self.where is None and not self.keys and self.blocks is None
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Job:
@@ -113,6 +121,9 @@ class Incremental:
     ) -> None:
         self._log, self._options, self._tables, self._other = log, options, tables, other
         self._state: dict[str, Any] = {}
+        self.jobs: list[Job] = []
+        self._settled: set[str] = set()
+        self._failures: Counter[str] = Counter()
         self._next: dict[str, Any] | None = None
         self._chunk: _Chunk | None = None
         self._seen: dict[str, list[Any]] = {}
@@ -121,25 +132,30 @@ class Incremental:
         self._thread: threading.Thread | None = None
         self.failure: Exception | None = None
         self.outdated: set[int] = set()
+        self.unreadable: dict[int, str] = {}
         self.rows_read = 0
         self.refresh()
-
-    @property
-    def jobs(self) -> list[Job]:
-        return [Job.from_json(each) for each in self._state.get("jobs", [])]
 
     @property
     def at_once(self) -> list[Job]:
         """The jobs of tables without a key: no row of the stream can be told from one that was read, so they are read
         as a whole, at one place of the WAL, while the stream waits."""
-        return [job for job in self.jobs if job.oid in self._tables.by_oid and not self._tables.by_oid[job.oid].key]
+        return [job for job in self.jobs if self._is_at_once(job)]
+
+    def _is_at_once(self, job: Job) -> bool:
+        table = self._tables.by_oid.get(job.oid)
+        return table is not None and table.stopped is None and not table.key
 
     def refresh(self) -> None:
         """Takes up jobs that others have asked for."""
         state: Any = self._log.bookmark(self._options.names.snapshot) or {}
         with self._change:
-            self._state = state
+            self._take(state)
             self._change.notify_all()
+
+    def _take(self, state: dict[str, Any]) -> None:
+        if state != self._state:
+            self._state, self.jobs = state, [Job.from_json(each) for each in state.get("jobs", [])]
 
     def start(self) -> None:
         """Begins to read."""
@@ -170,6 +186,12 @@ class Incremental:
             if job.purge and job.oid == table.relation.oid and job.id in self._seen:
                 self._seen[job.id].append(key_hashes(rows, table.key))
 
+    def truncated(self, table: Table) -> None:
+        # Not only keys that the log has: the chunk may have others.
+        chunk = self._chunk
+        if chunk is not None and chunk.window is not None and chunk.table.relation.oid == table.relation.oid:
+            chunk.window.emptied = True
+
     def message(self, message: LogicalMessage, staging: Staging, transaction: Transaction) -> bool:
         if message.prefix != self._options.names.watermark:
             return self._other(message, staging, transaction)
@@ -187,11 +209,13 @@ class Incremental:
     def moves(self, commit: Commit) -> None:
         """Adds to a commit what it changes about the jobs: a chunk that is done, tables that have to be read."""
         wanted = dict(self._next if self._next is not None else self._state)
-        known = {job.oid for job in self.jobs}
+        jobs = [Job.from_json(each) for each in wanted.get("jobs", [])] if self._tables.incomplete else []
+        # Those that read a whole table from now on, and whether they also delete.
+        covered = {(job.oid, purge) for job in jobs if job.is_whole for purge in {False, job.purge}}
         fresh = [
             new_job(oid, purge=purge).to_json()
             for oid, purge in sorted(self._tables.incomplete.items())
-            if oid not in known and self._tables.by_oid[oid].stopped is None and not self._is_outbox(oid)
+            if self._tables.by_oid[oid].stopped is None and not self._is_outbox(oid) and (oid, purge) not in covered
         ]
         wanted["jobs"] = [*wanted.get("jobs", []), *fresh]
         if fresh or self._next is not None:
@@ -207,7 +231,8 @@ class Incremental:
         if self._next is None:
             return
         with self._change:
-            self._state, self._next = self._next, None
+            self._take(self._next)
+            self._next = None
             chunk = self._chunk
             if chunk is not None and chunk.rows is not None and chunk.window is not None:
                 self._chunk = None
@@ -215,11 +240,13 @@ class Incremental:
 
     def conflicted(self) -> None:
         """Somebody asked for a job in between: the state is read anew, and what is done is taken out of it again."""
-        before = self._state
+        before = {each["id"] for each in self._state.get("jobs", [])}
         self.refresh()
         if self._next is not None:
-            added = [job for job in self._state["jobs"] if job not in before["jobs"]]
-            self._next = {**self._next, "jobs": [*self._next["jobs"], *added]}
+            mine = {each["id"]: each for each in self._next["jobs"]}
+            now = self._state.get("jobs", [])
+            kept = [mine.get(each["id"], each) for each in now if each["id"] in mine or each["id"] not in before]
+            self._next = {**self._state, "jobs": [*kept, *(mine[each] for each in mine if each not in before)]}
 
     def _enter(self, chunk: _Chunk, staging: Staging, transaction: Transaction) -> None:
         """Lets a chunk into the log, where its second mark is."""
@@ -250,7 +277,7 @@ class Incremental:
 
     def _gone(self, table: Table, job: Job) -> pa.Table:
         """The keys that the log has, and that were neither read nor changed since the job began."""
-        there = self._log.table(table.topic).select(list(table.key))
+        there = live_keys(self._log, table.topic, table.key)
         seen = np.concatenate([np.empty(0, np.uint64), *self._seen.pop(job.id)])
         return there.filter(pa.array(~np.isin(key_hashes(there, table.key), seen)))
 
@@ -272,42 +299,55 @@ class Incremental:
                     self._drop_job(job)
                     continue
                 connection = connection or self._options.address.connect()
-                if not has_columns(connection, table.relation):
+                found = table_of(connection, job.oid)
+                if found is None or found.relation.columns != table.relation.columns:
                     # The stream tells of it with the next change; until then the stream's thread asks the catalog.
                     self.outdated.add(job.oid)
                     self._stopped.wait(POLL_SECONDS)
                     continue
                 copier = copier or Copier(self._options.address)
                 try:
-                    self._read_job(job, table, connection, copier)
+                    self._read_job(job, table, found.source, connection, copier)
                 except QueryFailed as error:
-                    if job.where is None:
-                        raise
-                    # It would fail again and again; whoever asked for it finds the reason in the history.
-                    self._chunk = None
-                    self._drop_job(job, Event("", table.name, table.topic, "snapshot failed", error.message))
+                    self._fail(job, table, error)
         finally:
             for each in (connection, copier):
                 if each is not None:
                     each.close()
 
-    def _read_job(self, job: Job, table: Table, connection: Connection, copier: Copier) -> None:
+    def _fail(self, job: Job, table: Table, error: QueryFailed) -> None:
+        """The database refuses a chunk: for a moment, or whatever is tried."""
+        with self._change:
+            self._chunk = None
+        if job.where is not None:
+            # It would fail again and again; whoever asked for it finds the reason in the history.
+            self._drop_job(job, Event("", table.name, table.topic, "snapshot failed", error.message))
+            return
+        self._failures[job.id] += 1
+        if self._failures[job.id] >= READ_TRIES_MAX:
+            # The stream's thread stops the table, and then the job goes.
+            self.unreadable[job.oid] = error.message
+        self._stopped.wait(POLL_SECONDS * 2 ** min(self._failures[job.id], READ_TRIES_MAX))
+
+    def _read_job(self, job: Job, table: Table, source: str, connection: Connection, copier: Copier) -> None:
         if job.purge and job.id not in self._seen:
             # What was read before the last stop is not known any more: all of it is read again.
             self._seen[job.id] = []
             job = replace(job, blocks=None)
         if job.keys:
-            self._read_chunk(_Chunk(uuid.uuid4().hex, job, table, None), _keys_query(job, table), connection, copier)
+            query = _keys_query(job, table, source)
+            self._read_chunk(_Chunk(uuid.uuid4().hex, job, table, None), query, connection, copier)
             return
         layout = layout_of(connection, [table])
         if job.blocks is None or job.layout != layout:
             # Not planned yet, or written anew since: rows may lie in blocks that were read before they did.
-            self._wait_for_others(connection)
+            if job.id not in self._settled:
+                self._wait_for_others(connection)
             layout = layout_of(connection, [table])
             job = replace(job, blocks=tuple(parts_of(connection, table)), layout=layout)
         blocks = _next(job.blocks or ())
-        query = None if blocks is None else chunk_query(table, blocks, job.where)
-        self._read_chunk(_Chunk(uuid.uuid4().hex, job, table, blocks), query, connection, copier)
+        chosen = None if blocks is None else chunk_query(table, blocks, job.where)
+        self._read_chunk(_Chunk(uuid.uuid4().hex, job, table, blocks), chosen, connection, copier)
 
     def _read_chunk(self, chunk: _Chunk, query: str | None, connection: Connection, copier: Copier) -> None:
         """Reads between two marks, and returns when the stream has brought the second one.
@@ -331,15 +371,17 @@ class Incremental:
             self._change.wait_for(lambda: self._chunk is not chunk or self._stopped.is_set())
 
     def _wait_for_others(self, connection: Connection) -> None:
-        """Returns when all transactions that run now have ended.
+        """Returns when all transactions that run now have ended; that counts for all jobs that there are now.
 
         One that changed the table before it was published has changes that the stream does not bring: they have to be
         there, for all to see, when the table is read.
         """
+        settled = {job.id for job in self.jobs}
         [(now,)] = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8").fetchall()
         while not self._stopped.is_set():
             [(oldest,)] = connection.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8").fetchall()
             if oldest >= now:
+                self._settled = settled
                 return
             self._stopped.wait(POLL_SECONDS)
 
@@ -386,18 +428,11 @@ def _left(blocks: Sequence[Blocks], done: Blocks | None) -> tuple[Blocks, ...]:
     return (*((rest,) if rest.first < rest.end else ()), *blocks[1:])
 
 
-def has_columns(connection: Connection, relation: Relation) -> bool:
-    """Whether a table still has the columns, and their types, with which it would be read."""
-    found = table_of(connection, relation.oid)
-    return found is not None and found.relation.columns == relation.columns
-
-
-def _keys_query(job: Job, table: Table) -> str:
+def _keys_query(job: Job, table: Table, source: str) -> str:
     """The rows of a job's keys. PostgreSQL takes a literal for whatever type its column has."""
-    relation = table.relation
     listed = ", ".join(quoted(name) for name in table.key)
     keys = ", ".join(f"({', '.join(literal(text) for text in key)})" for key in job.keys)
-    return f"SELECT {selected(relation)} FROM {qualified(relation.schema, relation.table)} WHERE ({listed}) IN ({keys})"
+    return f"SELECT {selected(table.relation)} FROM {source} WHERE ({listed}) IN ({keys})"
 
 
 def _typed_keys(job: Job, table: Table) -> pa.Table:

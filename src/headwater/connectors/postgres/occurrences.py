@@ -6,6 +6,7 @@ last one away, so that the topic has exactly as many rows of each content as the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -87,16 +88,23 @@ class Occurrences:
 
 
 def live_rows(log: Log, topic: str) -> pa.Array:
-    """The keys of the rows that a topic has now, from its keys alone."""
-    columns = [ROW.name, "_deleted"]
+    """The keys of the rows that a topic has now."""
+    return pa.concat_arrays([pa.array([], ROW.type), *live_keys(log, topic, [ROW.name])[ROW.name].chunks])
+
+
+def live_keys(log: Log, topic: str, key: Sequence[str]) -> pa.Table:
+    """The keys of the rows that a topic has now, from its keys alone, however large its rows are."""
+    schema = log.topic(topic).schema
+    empty = pa.schema([schema.field(name).with_nullable(True) for name in key]).empty_table()
+    columns = [*key, "_deleted"]
     parts = [batch.records.select(columns) for batch in log.batches(topic, columns=columns)]
     if not parts:
-        return pa.array([], ROW.type)
+        return empty
     records = pa.concat_tables(parts)
     numbered = records.append_column("_number", pa.array(np.arange(records.num_rows)))
     # A key is in one partition, whose records come in their order: its last one says whether there is a row.
-    last = records.take(numbered.group_by(ROW.name).aggregate([("_number", "max")])["_number_max"])
-    return pa.concat_arrays([pa.array([], ROW.type), *last.filter(pc.invert(last["_deleted"]))[ROW.name].chunks])
+    last = records.take(numbered.group_by(list(key)).aggregate([("_number", "max")])["_number_max"])
+    return last.filter(pc.invert(last["_deleted"])).select(list(key)).cast(empty.schema)
 
 
 def row_keys(digests: Digests, numbers: Counts) -> pa.Array:

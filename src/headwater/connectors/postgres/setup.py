@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -18,6 +18,7 @@ from headwater.connectors.postgres.options import CaptureOptions
 from headwater.errors import SourceUnavailable
 
 Say = Callable[[str], None]
+NAMES_SHOWN_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def publish(connection: Connection, options: CaptureOptions, plan: Plan, say: Sa
     for publication, tables in ((names.publication, plan.keyed), (names.append_only, plan.append_only)):
         there = plan.published.get(publication)
         absent = [table for table in tables if table.name not in (there or ())]
-        listed = ", ".join(table.name for table in absent)
+        listed = _listed(absent)
         if there is None and (absent or may_create(connection)):
             # Also without tables: one that comes later is only added, and the stream names both from the beginning.
             connection.execute(create_publication(options, publication, absent).encode())
@@ -55,6 +56,19 @@ def add_tables(connection: Connection, publication: str, tables: list[SourceTabl
     """Adds tables to a publication."""
     listed = ", ".join(qualified(table.relation.schema, table.relation.table) for table in tables)
     connection.execute(f"ALTER PUBLICATION {quoted(publication)} ADD TABLE {listed}".encode())
+
+
+def remove_table(connection: Connection, publication: str, table: SourceTable) -> None:
+    """Takes a table out of a publication."""
+    name = qualified(table.relation.schema, table.relation.table)
+    connection.execute(f"ALTER PUBLICATION {quoted(publication)} DROP TABLE {name}".encode())
+
+
+def _listed(tables: Sequence[SourceTable]) -> str:
+    """Tables by their names, unless they are very many."""
+    if len(tables) > NAMES_SHOWN_MAX:
+        return f"{tables[0].name}, {tables[1].name} and {len(tables) - 2:,} other tables"
+    return ", ".join(table.name for table in tables)
 
 
 def create_slot(options: CaptureOptions, *, temporary: bool = False) -> NewSlot:

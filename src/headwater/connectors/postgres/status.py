@@ -12,8 +12,7 @@ from headwater.connectors.postgres.applying import captured_to
 from headwater.connectors.postgres.inventory import Connection
 from headwater.connectors.postgres.options import WAL_ALARM_PART, CaptureOptions
 from headwater.connectors.postgres.state import STREAMING, is_paused, read_state
-from headwater.connectors.postgres.tables import DROPPED as TABLE_DROPPED
-from headwater.connectors.postgres.tables import Table, Tables
+from headwater.connectors.postgres.tables import NOTHING_TO_DO, Table, Tables
 from headwater.log.port import Log
 
 _SLOT = """
@@ -26,7 +25,10 @@ FROM pg_replication_slots WHERE slot_name = %s
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """A captured table: `state` is `streaming`, `reading` (a snapshot of it is asked for), `stopped` or `dropped`."""
+    """A captured table: `state` is `streaming`, `reading` (a snapshot of it is asked for), or why it is not captured.
+
+    `stopped` needs a person; `dropped` and `removed` (from the source's tables) do not.
+    """
 
     name: str
     topic: str
@@ -85,7 +87,7 @@ def status_of(log: Log, options: CaptureOptions, connection: Connection) -> Stat
 
 def _state(table: Table, reading: Collection[int]) -> str:
     if table.stopped is not None:
-        return "dropped" if table.stopped == TABLE_DROPPED else "stopped"
+        return NOTHING_TO_DO.get(table.stopped, "stopped")
     return "reading" if table.relation.oid in reading else "streaming"
 
 

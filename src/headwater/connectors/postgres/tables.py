@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from headwater.cdc.headers import HEADERS, SPECIAL
 from headwater.cdc.lsn import format_lsn, parse_lsn
 from headwater.cdc.relations import WHOLE_ROW, Column, Relation
+from headwater.connectors.postgres.inventory import SourceTable, is_chosen
 from headwater.connectors.postgres.occurrences import ROW
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.state import packed, unpacked
@@ -29,7 +30,9 @@ from headwater.model.evolution import is_wider
 
 HISTORY_SCHEMA = "lsn string, relation string, topic string, event string, detail string"
 DROPPED = "The table was dropped."
-"""Why a table is stopped about which nobody needs to do anything."""
+REMOVED = "The source does not name it any more."
+NOTHING_TO_DO = {DROPPED: "dropped", REMOVED: "removed"}
+"""Why a table is stopped about which nobody needs to do anything, and how `status` calls that. Its topic is free."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,8 @@ class Table:
     """A captured table. `stopped` is why it is not captured any more; None while it is.
 
     Transactions that end at `since` or before are in the rows that were read of it, and not taken from the stream. The
-    rows of a `counted` one, which has no key, are identified by all their values and counted; see `occurrences`.
+    rows of a `counted` one, which has no key, are identified by all their values and counted; see `occurrences`. Of a
+    partitioned one, `parts` are the partitions and `files` theirs. It was found under the name `found_as`.
     """
 
     relation: Relation
@@ -47,6 +51,8 @@ class Table:
     since: int = 0
     counted: bool = False
     parts: tuple[int, ...] = ()
+    files: tuple[int | None, ...] = ()
+    found_as: tuple[str, str] = ("", "")
 
     @property
     def name(self) -> str:
@@ -79,6 +85,8 @@ class Table:
             "since": format_lsn(self.since),
             "counted": self.counted,
             "parts": list(self.parts),
+            "files": list(self.files),
+            "found_as": list(self.found_as),
         }
 
     @classmethod
@@ -87,7 +95,7 @@ class Table:
         relation = Relation(value["oid"], value["schema"], value["table"], value["identity"], columns)
         since = parse_lsn(value["since"])
         return cls(relation, value["topic"], tuple(value["key"]), value["stopped"], since, value["counted"],
-                   tuple(value["parts"]))  # fmt: skip
+                   tuple(value["parts"]), tuple(value["files"]), tuple(value["found_as"]))  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -148,9 +156,14 @@ class Tables:
         """A table has to be read; with `purge`, rows that only the log has are to go."""
         self.incomplete[oid] = self.incomplete.get(oid, False) or purge
 
-    def set_parts(self, table: Table, parts: tuple[int, ...]) -> None:
-        """Takes notice of partitions that came or went."""
-        self._set(replace(table, parts=parts), 0)
+    def set_parts(self, table: Table, parts: tuple[int, ...], files: tuple[int | None, ...]) -> None:
+        """Takes notice of partitions that came, went, or were written anew."""
+        self._set(replace(table, parts=parts, files=files), 0)
+
+    def is_wanted(self, table: Table) -> bool:
+        """Whether the source names a table, under its name or, if it was renamed, under the one that it had."""
+        names = ((table.relation.schema, table.relation.table), table.found_as)
+        return any(is_chosen(*name, self.options.patterns, self.options.schemas) for name in names)
 
     def active(self) -> Iterable[Table]:
         return [table for table in self.by_oid.values() if table.stopped is None]
@@ -163,17 +176,21 @@ class Tables:
                 return table
         return None
 
-    def add(self, relation: Relation, key: tuple[str, ...], lsn: int = 0, *, parts: tuple[int, ...] = ()) -> Table:
+    def add(
+        self,
+        relation: Relation,
+        key: tuple[str, ...],
+        lsn: int = 0,
+        *,
+        parts: tuple[int, ...] = (),
+        files: tuple[int | None, ...] = (),
+    ) -> Table:
         """A table that was not captured so far; its topic is made unless it is there. It has still to be read."""
         topic = self.options.names.topic(relation.schema, relation.table)
         counted = not key and relation.identity == WHOLE_ROW and not self.options.is_outbox(relation.name)
-        table = Table(relation, topic, key, counted=counted, parts=parts)
-        others = [each for each in self.by_oid.values() if each.topic == topic and each.relation.oid != relation.oid]
-        other = next((each for each in others if each.stopped != DROPPED), None)
-        if other is None:
-            reason = self._make_topic(table)
-        else:
-            reason = f"Its topic would be {topic!r}, and that is the topic of {other.name}."
+        found_as = (relation.schema, relation.table)
+        table = Table(relation, topic, key, counted=counted, parts=parts, files=files, found_as=found_as)
+        reason = self._make_topic(table)
         without = "none: rows are counted" if counted else "none: rows are only appended"
         self.note(table, lsn, "found", f"key {', '.join(key) or without}")
         self._set(replace(table, stopped=reason), lsn)
@@ -214,10 +231,21 @@ class Tables:
         kept = "the topic has no key, and keeps its records" if table.append_only else ""
         self.note(table, lsn, "truncated", kept)
 
-    def resume(self, table: Table) -> Table:
-        """Captures a stopped table again; it has still to be read."""
-        resumed = replace(table, stopped=None)
+    def make_again(self, table: Table) -> None:
+        """Somebody has dropped the topic of a table: it gets a new one, and has still to be read."""
+        self.note(table, 0, "topic made again", "somebody has dropped it")
+        self._set(replace(table, stopped=self._make_topic(table)), 0)
+
+    def resume(self, table: Table, found: SourceTable) -> Table:
+        """Captures a stopped table again, as it is in the database now; it has still to be read."""
+        counted = found.counted and not self.options.is_outbox(found.name)
+        resumed = replace(
+            table, relation=found.relation, key=found.key, counted=counted, parts=found.parts, files=found.files,
+            stopped=None,
+        )  # fmt: skip
         reason = self._make_topic(resumed)
+        if reason is None:
+            self.note(resumed, 0, "resumed", "")
         self._set(replace(resumed, stopped=reason), 0)
         return self.by_oid[table.relation.oid]
 
@@ -235,6 +263,10 @@ class Tables:
 
     def _make_topic(self, table: Table) -> str | None:
         """Makes the topic, or evolves the one that is there; why that is not possible."""
+        others = [each for each in self.by_oid.values() if each.topic == table.topic]
+        for other in others:
+            if other.relation.oid != table.relation.oid and other.stopped not in NOTHING_TO_DO:
+                return f"Its topic would be {table.topic!r}, and that is the topic of {other.name}."
         try:
             self.log.topic(table.topic)
         except UnknownTopic:

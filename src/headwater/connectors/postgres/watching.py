@@ -1,26 +1,26 @@
 """Looks at the database's catalog now and then, for what the stream does not tell.
 
-Tables that match by now, tables that were dropped, tables that somebody has taken out of the publication, partitions
-that came or went with their rows.
+Tables that match by now, tables that were dropped, or that the source does not name any more, tables that somebody has
+taken out of the publication, partitions that came or went with their rows or were emptied, topics that are gone.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from headwater.cdc.lsn import format_lsn, parse_lsn
-from headwater.connectors.postgres.checks import check, published, published_oids
+from headwater.connectors.postgres.checks import check_more, check_names, is_pattern, publications, published_oids
 from headwater.connectors.postgres.incremental import Job, leaf_job, new_job
 from headwater.connectors.postgres.inventory import Connection, SourceTable, chosen, tables_of
 from headwater.connectors.postgres.options import CaptureOptions
-from headwater.connectors.postgres.setup import Say, add_tables, publish
+from headwater.connectors.postgres.setup import Say, add_tables, publish, remove_table
 from headwater.connectors.postgres.snapshot import layout_of
 from headwater.connectors.postgres.state import change_state
 from headwater.connectors.postgres.status import status_of
-from headwater.connectors.postgres.tables import DROPPED, Table, Tables
-from headwater.errors import CaptureRefused, SlotLost
+from headwater.connectors.postgres.tables import DROPPED, REMOVED, Table, Tables
+from headwater.errors import CaptureRefused, SlotLost, UnknownTopic
 from headwater.log.port import Log
 
 _FIGURES = re.compile(r"[\d,]+")
@@ -35,8 +35,25 @@ class Watcher:
         self._log, self._options, self._tables, self._say = log, options, tables, say
         self._alarms: set[str] = set()
         self._gone: dict[int, int] = {}
-        self._refused = ""
+        self._refused: dict[str, str] = {}
         self._rests_until = 0.0
+        self._begun = False
+        self._named: set[str] = set()
+        self.outgrown = False
+        """Whether there is a publication that was not there when the stream began, which does not name it."""
+
+    def begin(self, connection: Connection, lsn: int) -> None:
+        """Before the stream is followed: tables that the source does not name any more are captured no more.
+
+        The first time, a table that it names and that can not be captured is an error. Raises `CaptureRefused`, and
+        `SlotLost` if a publication is gone.
+        """
+        there = {each.relation.oid: each for each in tables_of(connection)}
+        self._remove(connection, there, lsn)
+        self._named, self.outgrown = self._check_publications(connection, lsn), False
+        if not self._begun:
+            self._check_named(connection, list(there.values()))
+        self._begun = True
 
     def look(self, connection: Connection, lsn: int) -> None:
         """Takes notice of everything; the next commit makes it last. Says what `status` would raise an alarm about.
@@ -54,14 +71,48 @@ class Watcher:
 
     def _look(self, connection: Connection, lsn: int) -> None:
         there = {each.relation.oid: each for each in tables_of(connection)}
+        topics = {each.name for each in self._log.topics()}
         for table in list(self._tables.active()):
+            if table.topic not in topics:
+                raise UnknownTopic(table.topic)
             found = there.get(table.relation.oid)
             if found is None:
                 self._drop(connection, table, lsn)
-            elif found.parts != table.parts:
+            elif (found.parts, found.files) != (table.parts, table.files):
                 self._partitions(connection, table, found)
+        self._check_publications(connection, lsn)
         self._find(connection, list(there.values()))
         self._publish_again(connection, there, lsn)
+        self.outgrown = bool(publications(connection, self._options) - self._named)
+
+    def _remove(self, connection: Connection, there: Mapping[int, SourceTable], lsn: int) -> None:
+        unwanted = [table for table in self._tables.active() if not self._tables.is_wanted(table)]
+        known = published_oids(connection, self._options) if unwanted else set()
+        for table in unwanted:
+            found = there.get(table.relation.oid)
+            if found is not None and found.owned and table.relation.oid in known:
+                remove_table(connection, self._publication(table), found)
+            self._tables.stop(table, REMOVED, lsn)
+            self._say(f"{table.name} is not captured any more: {REMOVED} Its topic {table.topic} stays.")
+
+    def _check_named(self, connection: Connection, tables: Sequence[SourceTable]) -> None:
+        """Raises `CaptureRefused` for tables that were added to the source by their names."""
+        captured = self._tables.by_oid.values()
+        names = [name for each in captured for name in ((each.relation.schema, each.relation.table), each.found_as)]
+        check_names(self._options, tables, names)
+        named = [pattern for pattern in self._options.patterns if not is_pattern(pattern)]
+        fresh = [table for table in chosen(tables, named, ()) if self._is_fresh(table)]
+        _, lacking = check_more(connection, self._options, fresh)
+        if lacking:
+            raise CaptureRefused(str(self._options.address), [lack for each in lacking.values() for lack in each])
+
+    def _is_fresh(self, table: SourceTable) -> bool:
+        known = self._tables.by_oid.get(table.relation.oid)
+        return known is None or known.stopped == REMOVED
+
+    def _publication(self, table: Table) -> str:
+        names = self._options.names
+        return names.append_only if table.append_only else names.publication
 
     def _alarm(self, connection: Connection) -> None:
         # Figures in an alarm change all the time, and it stays the same.
@@ -84,32 +135,47 @@ class Watcher:
         fresh = [
             table
             for table in wanted
-            if table.relation.oid not in self._tables.by_oid
+            if self._is_fresh(table)
             and self._options.names.topic(table.relation.schema, table.relation.table) not in waiting
         ]
         if not fresh:
             return
-        try:
-            publish(connection, self._options, check(connection, self._options), self._say)
-        except CaptureRefused as error:
-            if error.message != self._refused:
-                self._refused = error.message
-                self._say(error.message)
-            return
-        for table in fresh:
-            self._tables.add(table.relation, table.key, parts=table.parts)
-            self._say(f"Found table {table.name}.")
+        plan, lacking = check_more(connection, self._options, fresh)
+        for name, missing in lacking.items():
+            reason = CaptureRefused(f"table {name}", missing).message
+            if self._refused.get(name) != reason:
+                self._refused[name] = reason
+                self._say(reason)
+        if plan.tables:
+            publish(connection, self._options, plan, self._say)
+        for table in plan.tables:
+            self._add(table)
 
-    def _publish_again(self, connection: Connection, there: dict[int, SourceTable], lsn: int) -> None:
+    def _add(self, table: SourceTable) -> None:
+        known = self._tables.by_oid.get(table.relation.oid)
+        if known is None:
+            self._tables.add(table.relation, table.key, parts=table.parts, files=table.files)
+            self._say(f"Found table {table.name}.")
+            return
+        resumed = self._tables.resume(known, table)
+        if resumed.stopped is None:
+            self._tables.read_again(table.relation.oid, purge=not resumed.append_only)
+        self._say(f"Table {table.name} is named again.")
+
+    def _check_publications(self, connection: Connection, lsn: int) -> set[str]:
+        """The publications that are there. Raises `SlotLost` if one that is needed is not.
+
+        What was changed meanwhile was not published, and newer servers do not even say so.
+        """
+        there = publications(connection, self._options)
+        for publication in {self._publication(table) for table in self._tables.active()} - there:
+            raise SlotLost(self._options.names.slot, format_lsn(lsn), f"publication {publication!r} was dropped")
+        return there
+
+    def _publish_again(self, connection: Connection, there: Mapping[int, SourceTable], lsn: int) -> None:
         """Changes of a table that is not published are missing: it is published, and read again."""
-        known, names = published_oids(connection, self._options), self._options.names
-        there_are = published(connection, self._options).keys()
-        for table in self._tables.active():
-            publication = names.append_only if table.append_only else names.publication
-            if publication not in there_are:
-                # What was changed meanwhile was not published, and newer servers do not even say so.
-                raise SlotLost(names.slot, format_lsn(lsn), f"publication {publication!r} was dropped")
-        for table in [each for each in self._tables.active() if each.relation.oid in there.keys() - known]:
+        missing = there.keys() - published_oids(connection, self._options)
+        for table in [each for each in self._tables.active() if each.relation.oid in missing]:
             reason = "Somebody has taken it out of the publication, and changes are missing."
             self._say(f"{table.name}: {reason}")
             found = there[table.relation.oid]
@@ -121,13 +187,19 @@ class Watcher:
             self._tables.read_again(table.relation.oid, purge=True)
 
     def _partitions(self, connection: Connection, table: Table, found: SourceTable) -> None:
-        """Partitions may have come or gone with their rows, of which the stream says nothing."""
-        self._tables.set_parts(table, found.parts)
-        fresh, gone = set(found.parts) - set(table.parts), set(table.parts) - set(found.parts)
+        """Partitions may have come or gone with their rows, or been emptied, of which the stream says nothing.
+
+        A partition that was written anew for another reason has the same rows, but that can not be seen from here.
+        """
+        before, now = (dict(zip(each.parts, each.files, strict=True)) for each in (table, found))
+        self._tables.set_parts(table, found.parts, found.files)
+        fresh, gone = now.keys() - before.keys(), before.keys() - now.keys()
+        anew = [part for part in now.keys() & before.keys() if now[part] != before[part]]
         kept = "; rows that came or went with them are not noticed, without a key" if table.append_only else ""
-        self._tables.note(table, 0, "partitions", f"{len(fresh)} came, {len(gone)} went{kept}")
+        detail = f"{len(fresh)} came, {len(gone)} went, {len(anew)} were written anew{kept}"
+        self._tables.note(table, 0, "partitions", detail)
         jobs: list[Job] = []
-        if (gone and not table.append_only) or table.counted:
+        if ((gone or anew) and not table.append_only) or table.counted:
             jobs = [new_job(table.relation.oid, purge=True)]
         elif not table.append_only:
             jobs = [leaf_job(connection, table, sorted(fresh), layout_of(connection, [table]))]
