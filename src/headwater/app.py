@@ -89,15 +89,15 @@ class App:
         self,
         url: str,
         *,
-        tables: Sequence[str] = (),
-        schemas: Sequence[str] = (),
+        tables: str | Sequence[str] = (),
+        schemas: str | Sequence[str] = (),
         name: str | None = None,
         password_file: str | Path | None = None,
         **options: Any,
     ) -> PostgresSource:
         """Tables of a PostgreSQL database as topics: `orders` is the topic `shop.orders`, if the source is `shop`.
 
-        `tables` may have patterns (`*`, `billing.*`); `schemas` are taken whole. The source is called as the
+        `tables` may have patterns (`"*"`, `"billing.*"`); `schemas` are taken whole. The source is called as the
         application is, unless it has a `name`. For `options` see `CaptureOptions`. Nothing is done to the database
         before the application is run or captured.
         """

@@ -18,6 +18,13 @@ from headwater.cdc.values import SESSION
 from headwater.errors import QueryFailed, SourceUnavailable, UsageError
 
 CONNECT_SECONDS_MAX = 10
+# A network that swallows everything is noticed within a minute, and not after the two hours of the operating system.
+_ALIVE = {
+    "keepalives_idle": "20",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+}
 # A role or a database may have limits for queries of people: a snapshot takes as long as it takes.
 _TIMEOUTS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
 UNLIMITED = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout'"
@@ -52,6 +59,7 @@ class Address:
             **{
                 "connect_timeout": str(CONNECT_SECONDS_MAX),
                 "application_name": "headwater",
+                **_ALIVE,
                 **self.parameters,
                 "options": f"{given} {options}".strip(),
                 _ENCODING: "UTF8",

@@ -40,7 +40,7 @@ from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import Outbox
 from headwater.connectors.postgres.staging import Staging
 from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables, TablesMoved, key_not_held
-from headwater.connectors.postgres.unchanged import Ask, Memory, with_unchanged
+from headwater.connectors.postgres.unchanged import Ask, Memory, sliced, with_unchanged
 from headwater.errors import CaptureOvertaken, InvalidRecords, SchemaError
 from headwater.log.commit import Commit, Conflict
 from headwater.log.port import Log
@@ -49,6 +49,10 @@ Fill = Callable[[Commit], None]
 _ROWS = (INSERT, UPDATE, DELETE)
 _NOTABLE = (RELATION, ROLLED_BACK, TYPE, TRUNCATE, MESSAGE)
 _DELETED = pa.field("_deleted", pa.bool_())
+# Values that were not sent make a row larger than its message by any factor: so many bytes of such rows are put together
+# at a time, and so many rows as long as nobody knows how large they are.
+PUT_BACK_BYTES = 16 << 20
+PUT_BACK_ROWS = 2000
 
 
 class Observer(Protocol):
@@ -94,6 +98,7 @@ class Applier:
         self.memory = Memory(log)
         self._outbox = Outbox(log, options)
         self._occurrences: dict[int, Occurrences] = {}
+        self._row_bytes: dict[int, int] = {}
         self.changes = 0
         self.transactions = 0
         self.committed_at: float | None = None
@@ -158,9 +163,14 @@ class Applier:
         stretch, owner = item.stretch, item.owner
         mine = of_kinds(stretch.kinds, _ROWS) & (owner >= first) & (owner < end)
         messages = np.flatnonzero(mine)
+        if end - first > 1 and self._bytes_put_back(stretch, messages) > PUT_BACK_BYTES:
+            middle = (first + end) // 2
+            self._series(item, first, middle)
+            self._series(item, middle, end)
+            return
         ends = np.array([each.end for each in item.transactions])[owner]
         decoded = [
-            (table, with_unchanged(changes, table, self.uncommitted(table), self.memory, self._ask))
+            (table, self._whole(table, changes, self.uncommitted(table)))
             for table, changes in self._decoded(stretch, messages, ends)
         ]
         used = np.unique(np.concatenate([np.empty(0, np.int64), *(owner[each.messages] for _, each in decoded)]))
@@ -220,14 +230,34 @@ class Applier:
     def _stage(self, stretch: Stretch, transaction: Transaction, staging: Staging) -> None:
         messages = np.flatnonzero(of_kinds(stretch.kinds, _ROWS))
         for table, changes in self._decoded(stretch, messages, np.full(len(stretch), transaction.end)):
-            earlier = itertools.chain(staging.seen(table.topic), self.uncommitted(table)) if changes.unchanged else ()
-            completed = with_unchanged(changes, table, earlier, self.memory, self._ask)
-            numbers = np.zeros(len(changes.messages), np.int64)
-            whole = _with_system(completed, [transaction.headers], numbers, uniform=True)
-            self._observer.rows(table, whole)
-            for part in self._outbox.route(table, whole, numbers):
-                staging.add(part.topic, part.rows)
+            known = self._row_bytes.get(table.relation.oid)
+            rows_max = PUT_BACK_ROWS if known is None else max(1, PUT_BACK_BYTES // known)
+            for piece in sliced(changes, rows_max) if changes.unchanged else [changes]:
+                self._stage_changes(table, piece, transaction, staging)
         self.changes += len(messages)
+
+    def _stage_changes(self, table: Table, changes: Changes, transaction: Transaction, staging: Staging) -> None:
+        earlier = itertools.chain(staging.seen(table.topic), self.uncommitted(table)) if changes.unchanged else ()
+        numbers = np.zeros(len(changes.messages), np.int64)
+        whole = _with_system(self._whole(table, changes, earlier), [transaction.headers], numbers, uniform=True)
+        self._observer.rows(table, whole)
+        for part in self._outbox.route(table, whole, numbers):
+            staging.add(part.topic, part.rows)
+
+    def _whole(self, table: Table, changes: Changes, earlier: Iterable[pa.Table]) -> Changes:
+        """The changes with the values that were not sent."""
+        completed = with_unchanged(changes, table, earlier, self.memory, self._ask)
+        if changes.unchanged:
+            self._row_bytes[table.relation.oid] = max(1, completed.rows.nbytes // completed.rows.num_rows)
+        return completed
+
+    def _bytes_put_back(self, stretch: Stretch, messages: npt.NDArray[np.int64]) -> int:
+        """How large changes may become in which values were not sent, as far as earlier ones tell."""
+        if not self._row_bytes:
+            return 0
+        oids, counts = np.unique(stretch.integers(stretch.bodies[messages]), return_counts=True)
+        sizes = [self._row_bytes.get(oid, 0) for oid in oids.tolist()]
+        return int(np.dot(counts, np.array(sizes, np.int64))) if len(oids) else 0
 
     def _note(self, stretch: Stretch, at: int, transaction: Transaction, staging: Staging) -> bool:
         """Heeds what a message says that is not a change of a row; whether that has to be committed."""

@@ -278,9 +278,9 @@ class Capture:
         applier.heartbeat()
         named = sorted(publications(self._connection, self.options))
         replication = Replication(self.options, applier.lsn, self._version, named)
-        self._read_at_once(incremental, applier)
-        incremental.start()
         try:
+            self._read_at_once(incremental, applier)
+            incremental.start()
             return self._stream(replication, gatherer, applier, incremental, until)
         finally:
             incremental.stop()

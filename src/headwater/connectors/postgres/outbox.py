@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.cdc.headers import HEADERS
+from headwater.cdc.texts import to_texts
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.tables import Table
 from headwater.errors import InvalidName, UnknownTopic
@@ -31,6 +32,7 @@ EVENT_SCHEMA = "key string, payload string"
 REFUSED_SCHEMA = "topic string, reason string, payload string"
 MESSAGE_PREFIX = "outbox."
 TOPIC, KEY, PAYLOAD = "topic", "key", "payload"
+_PLAIN = [(KEY, pa.string()), (PAYLOAD, pa.string())]
 _INSERTED = ("c", "r")
 
 Numbers = npt.NDArray[np.int64]
@@ -68,6 +70,10 @@ class Outbox:
         for column in (KEY, PAYLOAD, TOPIC):
             if column not in rows.column_names:
                 rows = rows.append_column(column, pa.nulls(rows.num_rows, pa.string()))
+            elif rows[column].type != pa.string():
+                values = pa.concat_arrays([pa.array([], rows[column].type), *rows[column].chunks])
+                texts = to_texts(values, values.type)
+                rows = rows.set_column(rows.schema.get_field_index(column), column, texts)
         for name in pc.unique(rows[TOPIC]).to_pylist():
             mine = pc.fill_null(pc.equal(rows[TOPIC], name), name is None).to_numpy(zero_copy_only=False)
             part = rows.filter(pa.array(mine)).select([KEY, PAYLOAD, HEADERS.name])
@@ -80,16 +86,23 @@ class Outbox:
         except InvalidName as error:
             yield self._refuse(topic, rows, numbers, [error.message] * rows.num_rows)
             return
-        if found.schema.names == [KEY, PAYLOAD]:
-            yield Events(topic, rows, numbers)
+        if [(each.name, each.type) for each in found.schema] != _PLAIN:
+            yield from self._typed(found, rows, numbers)
             return
-        yield from self._typed(found, rows, numbers)
+        fits = np.ones(rows.num_rows, np.bool_)
+        for name in found.key:
+            fits &= rows[name].is_valid().to_numpy(zero_copy_only=False)
+        if not fits.all():
+            reasons = [f"the topic's key is {', '.join(found.key)}, and it has none"] * int((~fits).sum())
+            yield self._refuse(topic, rows.filter(pa.array(~fits)), numbers[~fits], reasons)
+        if fits.any():
+            yield Events(topic, rows.filter(pa.array(fits)), numbers[fits])
 
     def _typed(self, topic: Topic, rows: pa.Table, numbers: Numbers) -> Iterator[Events]:
         """Payloads as the columns of their topic."""
         payloads = rows[PAYLOAD].cast(pa.string()).to_pylist()
         # One object a line, whatever white space a payload has; what is no object is refused below.
-        lines = [" ".join((payload or "null").split("\n")).encode() for payload in payloads]
+        lines = [(" ".join((payload or "").splitlines()).strip() or "null").encode() for payload in payloads]
         records, rejected = parse_json_lines(b"\n".join(lines), topic.schema, key=topic.key)
         reasons = {each.index: each.reason for each in rejected}
         fits = np.array([number not in reasons for number in range(rows.num_rows)])

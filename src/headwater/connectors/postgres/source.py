@@ -99,8 +99,8 @@ def open_source(
     name: str,
     url: str,
     *,
-    tables: Sequence[str],
-    schemas: Sequence[str],
+    tables: str | Sequence[str],
+    schemas: str | Sequence[str],
     password_file: str | Path | None,
     **options: Any,
 ) -> PostgresSource:
@@ -109,6 +109,7 @@ def open_source(
     for option in options.keys() - known.keys():
         raise UsageError(f"A PostgreSQL source has no option {option!r}.", hint=f"Options: {', '.join(known)}.")
     directory = log.directory / "capture" / name
+    tables, schemas = ([each] if isinstance(each, str) else list(each) for each in (tables, schemas))
     address = address_of(url, password_file=password_file)
     return PostgresSource(
         log, CaptureOptions(name, address, tables=tables, schemas=schemas, **{"directory": directory, **options})

@@ -8,7 +8,7 @@ not have yet (its table is still being read) is asked for in the database itself
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -188,15 +188,44 @@ def _found(
     for rows in earlier:
         if not left:
             break
-        here = _keys(rows, table.key)
-        places = {key: row for row, key in enumerate(here) if key in left}
-        for key, row in places.items():
-            [content] = rows.slice(row, 1).to_pylist()
-            found[key] = values_of(content, columns)
-        left -= set(places)
+        found |= _among(rows, left, table.key, columns)
+        left -= found.keys()
     if left:
         found |= memory.find(table.topic, table.key, list(left), columns)
-        left -= set(found)
+        left -= found.keys()
     if left:
         found |= ask(table, list(left), columns)
     return found
+
+
+def _among(rows: pa.Table, keys: Collection[Key], key: Sequence[str], columns: Sequence[str]) -> dict[Key, Values]:
+    """The values of those of the keys that are among rows, in the last row of each."""
+    listed = list(keys)
+    arrays = [pa.array([each[at] for each in listed], rows.schema.field(name).type) for at, name in enumerate(key)]
+    wanted = _hashed([pa.chunked_array([array]) for array in arrays])
+    places = np.flatnonzero(np.isin(_hashed([rows[name] for name in key]), wanted))
+    if not len(places):
+        return {}
+    there = [name for name in columns if name in rows.column_names]
+    chosen = rows.select(list(dict.fromkeys([*key, *there, HEADERS.name]))).take(pa.array(places))
+    found = {tuple(row[name] for name in key): values_of(row, there) for row in chosen.to_pylist()}
+    return {each: values for each, values in found.items() if each in keys}
+
+
+def sliced(changes: Changes, rows_max: int) -> Iterator[Changes]:
+    """The changes in pieces of about so many rows; a row stays with the tombstone of the key that it had."""
+    first, count = 0, len(changes.messages)
+    while first < count:
+        end = min(first + rows_max, count)
+        while end < count and changes.messages[end] == changes.messages[end - 1]:
+            end += 1
+        yield Changes(
+            changes.rows.slice(first, end - first),
+            changes.messages[first:end],
+            changes.operations[first:end],
+            changes.deleted[first:end],
+            {name: mask[first:end] for name, mask in changes.unchanged.items() if mask[first:end].any()},
+            [(row - first, column, text) for row, column, text in changes.specials if first <= row < end],
+            None if changes.digests is None else changes.digests[first:end],
+        )
+        first = end
