@@ -140,7 +140,7 @@ def test_an_outbox_that_can_not_work(source: Source, make: Make, server: Server,
     for lack in refused.value.missing:
         source.execute(lack.remedy.encode())
     source.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
-    with pytest.raises(CaptureRefused, match='GRANT DELETE ON "public"."outbox"'):
+    with pytest.raises(CaptureRefused, match=r'GRANT DELETE ON "public"\."outbox"'):
         make("t", outbox="outbox", outbox_delete=True, url=server.url(database, role)).prepare()
     make("t", outbox="outbox", outbox_delete=True).prepare()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import psycopg
 
 import headwater as hw
+from headwater.connectors.running import Captures
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import assert_same, catch_up, log_rows
 
@@ -114,4 +116,34 @@ def test_a_large_transaction_is_streamed_and_whole(source: Source, log: hw.Embed
         source.execute("SELECT pg_reload_conf()")
     topic = capture.options.names.topic("public", "a")
     assert {record.position.commit for record in log.read(topic)} == {before + 1}
+    assert_same(source, log, capture, ["a"])
+
+
+def test_a_table_that_is_described_in_a_part_that_is_rolled_back(
+    source: Source, log: hw.EmbeddedLog, make: Make
+) -> None:
+    """The server describes it once in a transaction that it streams, before anybody knows what becomes of the part."""
+    source.execute("CREATE TABLE a (id int8 PRIMARY KEY, note text)")
+    source.execute("ALTER SYSTEM SET logical_decoding_work_mem = '64kB'")
+    source.execute("SELECT pg_reload_conf()")
+    capture = make("a")
+    spool = capture.options.directory / "spool"
+    try:
+        with Captures([capture]) as beside:
+            beside.wait_until_ready(lambda: False)
+            with source.transaction():
+                with source.transaction(force_rollback=True):
+                    source.execute("INSERT INTO a SELECT g, repeat('x', 50) FROM generate_series(1, 20000) g")
+                    deadline = time.monotonic() + 200
+                    while not list(spool.glob("*")):
+                        assert time.monotonic() < deadline
+                        time.sleep(0.05)
+                source.execute("INSERT INTO a SELECT g, 'kept' FROM generate_series(20001, 20010) g")
+            while beside.failure is None and len(log_rows(log, capture.options.names.topic("public", "a"))) < 10:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            beside.check()
+    finally:
+        source.execute("ALTER SYSTEM RESET logical_decoding_work_mem")
+        source.execute("SELECT pg_reload_conf()")
     assert_same(source, log, capture, ["a"])
