@@ -65,6 +65,26 @@ def test_topics_with_a_dot_in_views(
         assert app.verify("big").equal
 
 
+@pytest.mark.usefixtures("spark")
+def test_columns_that_a_view_does_not_use(shop: Source, server: Server, database: str, tmp_path: Path) -> None:
+    """They come and go, and the view is neither wrong nor computed anew."""
+    shop.execute("ALTER TABLE orders ADD COLUMN note text DEFAULT 'n'")
+    with hw.App(database, log=tmp_path / "log") as app:
+        app.postgres(server.url(database), tables=["orders"], heartbeat=timedelta(seconds=0.2))
+        app.view("totals", f"SELECT customer_id, sum(amount) AS total FROM {database}.orders GROUP BY customer_id")
+        with Captures([source.capture() for source in app.sources.values()]) as running:
+            running.wait_until_ready(lambda: False)
+            app.catch_up()
+            assert rows(app, "totals") == [(1, 15), (2, 7)]
+            shop.execute("ALTER TABLE orders DROP COLUMN note; INSERT INTO orders VALUES (4, 2, 1)")
+            wait_for(lambda: rows(app, "totals", fresh=True) == [(1, 15), (2, 8)])
+            shop.execute("ALTER TABLE orders ADD COLUMN more int4 DEFAULT 5; UPDATE orders SET amount = 2 WHERE id = 4")
+            wait_for(lambda: rows(app, "totals", fresh=True) == [(1, 15), (2, 9)])
+            running.check()
+        assert app.verify("totals").equal
+        assert app.log.topic(f"{database}.orders").schema.names == ["id", "customer_id", "amount", "note", "more"]
+
+
 def rows(app: hw.App, view: str, *, fresh: bool = False) -> list[tuple[Any, ...]]:
     if fresh:
         app.catch_up()

@@ -7,8 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 import psycopg
+import pytest
 
 import headwater as hw
+from headwater.errors import CaptureRefused
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import catch_up
 
@@ -61,3 +63,23 @@ def test_rows_can_be_deleted_once_they_are_captured(source: Source, log: hw.Embe
     capture.run(lambda _: source.execute("SELECT count(*) FROM outbox").fetchone() == (0,))
     payloads = [json.loads(str(record.value["payload"]))["n"] for record in log.read("events") if record.value]
     assert payloads == list(range(20))
+
+
+def test_events_that_do_not_fit_stop_nothing(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+    source.execute("CREATE TABLE outbox (id serial PRIMARY KEY, topic text, key int8, payload text)")
+    log.create("keyed", "key string, payload string", key="key")
+    log.create("typed", "n int")
+    capture = make(outbox="outbox")
+    catch_up(capture, source)
+    source.execute("INSERT INTO outbox (topic, key, payload) VALUES ('keyed', 7, 'a'), ('keyed', NULL, 'b')")
+    source.execute(
+        "INSERT INTO outbox (topic, payload) VALUES ('typed', '  '), ('typed', E'{\n\"n\":\r\n 1}'), (NULL, 'c')"
+    )
+    source.execute("SELECT pg_logical_emit_message(true, 'outbox.keyed', 'd')")
+    catch_up(capture, source)
+    assert log.table("keyed").to_pylist() == [{"key": "7", "payload": "a"}]
+    assert log.scan("typed")["n"].to_pylist() == [1]
+    refused = log.scan(f"{capture.options.name}._refused").to_pylist()
+    assert sorted(row["payload"] for row in refused) == ["  ", "b", "c", "d"]
+    with pytest.raises(CaptureRefused, match="An outbox has events"):
+        capture.request("outbox")

@@ -232,3 +232,32 @@ def test_a_snapshot_of_a_table_whose_columns_changed_unnoticed(source: Source, l
     catch_up(capture, source)
     rows = log.table(capture.options.names.topic("public", "t")).to_pylist()
     assert {row["extra"] for row in rows} == {7}
+
+
+def test_files_that_a_killed_snapshot_has_left_go(source: Source, make: Make) -> None:
+    source.execute("CREATE TABLE t (id int8 PRIMARY KEY)")
+    capture = make("t")
+    catch_up(capture, source)
+    left = [capture.options.directory / name for name in ("snapshot/1@0-0.arrow", "staged-whole/0.staged")]
+    for file in left:
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"")
+    catch_up(make("t"), source)
+    assert not [file for file in left if file.exists()]
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_between_chunks_nobody_waits_for_a_lock(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+    fill(source)
+    capture = make("t", "e", snapshot_workers=1)
+    locked: list[str] = []
+
+    def progress(table: str, _done: int, _total: int) -> None:
+        with source.transaction():
+            source.execute("LOCK TABLE t, e IN ACCESS EXCLUSIVE MODE NOWAIT")
+        locked.append(table)
+
+    capture._beginning._progress = progress
+    catch_up(capture, source)
+    assert len(locked) > 5
+    assert_same(source, log, capture, ["t"])

@@ -239,6 +239,12 @@ def test_the_publication_is_dropped(source: Source, log: hw.EmbeddedLog, make: M
     source.execute("INSERT INTO t VALUES (2)")
     catch_up(capture, source)
     assert_same(source, log, capture, ["t"])
+    name = capture.options.names.publication
+    source.execute(f"DROP PUBLICATION {name}".encode())
+    source.execute("INSERT INTO t VALUES (3)")
+    source.execute(f"CREATE PUBLICATION {name} FOR TABLE t WITH (publish_via_partition_root = true)".encode())
+    catch_up(make("t"), source)  # which was not there meanwhile
+    assert_same(source, log, capture, ["t"])
 
 
 def test_a_publication_that_leaves_something_out_is_refused(source: Source, server: Server, make: Make) -> None:
@@ -479,7 +485,7 @@ def test_a_repair_that_is_interrupted_is_tried_again(
     again, tries = make("t"), list[str]()
     repair, of = again._new_slot, PostgresSource(log, capture.options)
 
-    def fail(oids: Any) -> int:
+    def fail(oids: Any) -> Any:
         tries.append("")
         if len(tries) == 1:
             raise capture.options.address.unavailable(OSError("gone"))
@@ -503,7 +509,7 @@ def test_a_drop_while_a_lost_slot_is_repaired(
     again = make("t")
     repair = again._new_slot
 
-    def dropped(oids: Any) -> int:
+    def dropped(oids: Any) -> Any:
         place = repair(oids)
         PostgresSource(log, capture.options).drop()
         return place

@@ -132,3 +132,20 @@ def test_transactions_are_whole_however_they_arrive(tmp_path: Path, seed: int, o
     assert gatherer.is_idle
     assert gatherer.spooled_bytes == 0
     assert list((tmp_path / "spool").iterdir()) == []
+
+
+def test_a_table_that_is_described_in_a_part_that_was_rolled_back(tmp_path: Path) -> None:
+    """The server does not describe it again: how rows are read has to be kept, and what was altered must not count."""
+    gatherer = Gatherer(tmp_path / "spool")
+    messages = [
+        stream_start(10), Writer(11).relation(7, "t", [("id", 20), ("note", 25)], "id"),
+        Writer(11).row("I", 7, (11, "rolled back")), stream_stop(), stream_abort(10, 11),
+        stream_start(10, first=False), Writer(12).row("I", 7, (12, "kept")), stream_stop(), stream_commit(10, 130),
+    ]  # fmt: skip
+    [item] = gatherer.feed(messages)
+    assert isinstance(item, Large)
+    [stretch] = item.spool.chunks()
+    item.spool.close()
+    assert [chr(kind) for kind in stretch.kinds.tolist()] == ["r", "I"]
+    assert read_relation(stretch.body(0), {}).columns == TABLE.columns
+    assert [row[0] for row in rows(stretch)] == [12]

@@ -97,6 +97,7 @@ class Beginning:
                 before = self._log.bookmark(names.position)
                 commit.bookmark(names.position, position_of(slot.start), expect=before)
                 commit.bookmark(names.snapshot, {"phase": FIRST, "jobs": []})
+                commit.bookmark(names.publications, publications(connection, self._options))
                 moved = self._tables.moves(commit)
             _check_alone(commit, self._options)
             self._tables.moved(moved)

@@ -362,7 +362,8 @@ class Capture:
         self._say(f"{lost.message} Every table is compared with a new one.")
         self.tables.load()
         before = self.log.bookmark(names.position)
-        slot = self._new_slot([table.relation.oid for table in self.tables.active() if self.tables.is_wanted(table)])
+        wanted = [table.relation.oid for table in self.tables.active() if self.tables.is_wanted(table)]
+        slot, published = self._new_slot(wanted)
         event = Event(format_lsn(slot), "", "", "slot lost", lost.message)
         outbox = Outbox(self.log, self.options)
         again = [each for each in self.tables.active() if not each.append_only and not outbox.is_outbox(each)]
@@ -373,6 +374,7 @@ class Capture:
             commit.bookmark(names.position, position_of(slot), expect=before)
             # Somebody may have dropped the capture meanwhile, or asked for a snapshot: then all of it is done again.
             commit.bookmark(names.snapshot, {"phase": STREAMING, "jobs": jobs}, expect=state or None)
+            commit.bookmark(names.publications, published)
             commit.append(names.history, [asdict(event)])
             self.tables.moves(commit)
         if isinstance(commit.result, Conflict):
@@ -380,19 +382,20 @@ class Capture:
                 raise CaptureOvertaken(self.options.name, lost.captured, str(commit.result.actual))
             raise lost
 
-    def _new_slot(self, oids: Sequence[int]) -> int:
-        """Makes the slot again, and what else it takes to capture these tables; where it begins."""
+    def _new_slot(self, oids: Sequence[int]) -> tuple[int, dict[str, int]]:
+        """Makes the slot again, and what else these tables need: where it begins, and which publications there are."""
         with self.options.address.connect() as connection:
             try:
                 plan = check(connection, self.options, only=oids)
                 publish(connection, self.options, plan, self._say)
                 if plan.has_slot:
                     drop_slot(connection, self.options)
+                published = publications(connection, self.options)
             except psycopg.Error as error:
                 raise self.options.address.failed(error) from error
         slot = create_slot(self.options)
         slot.connection.finish()
-        return slot.start
+        return slot.start, published
 
     def _make_again(self, gone: UnknownTopic) -> None:
         """Somebody has dropped a topic: it is made again and, if it is that of a table, the table is read."""

@@ -218,11 +218,11 @@ def published_oids(connection: Connection, options: CaptureOptions) -> set[int]:
     return {int(row[0]) for row in rows}
 
 
-def publications(connection: Connection, options: CaptureOptions) -> set[str]:
-    """The publications of the source that are there."""
+def publications(connection: Connection, options: CaptureOptions) -> dict[str, int]:
+    """The publications of the source that are there, and their numbers: one that is made again has another."""
     names = [options.names.publication, options.names.append_only]
-    rows = connection.execute("SELECT pubname::text FROM pg_publication WHERE pubname = ANY(%s)", (names,))
-    return {str(row[0]) for row in rows}
+    rows = connection.execute("SELECT pubname::text, oid::int8 FROM pg_publication WHERE pubname = ANY(%s)", (names,))
+    return {str(name): int(number) for name, number in rows}
 
 
 def published(connection: Connection, options: CaptureOptions) -> dict[str, set[str]]:

@@ -58,6 +58,11 @@ class Names:
         return f"{self.source}.snapshot"
 
     @property
+    def publications(self) -> str:
+        """The bookmark that says which publications the stream relies on."""
+        return f"{self.source}.publications"
+
+    @property
     def paused(self) -> str:
         """The bookmark that says whether capture rests."""
         return f"{self.source}.paused"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from headwater.cdc.lsn import format_lsn, parse_lsn
 from headwater.connectors.postgres.checks import check_more, check_names, is_pattern, publications, published_oids
@@ -50,7 +51,11 @@ class Watcher:
         """
         there = {each.relation.oid: each for each in tables_of(connection)}
         self._remove(connection, there, lsn)
-        self._named, self.outgrown = self._check_publications(connection, lsn), False
+        there_are = self._check_publications(connection, lsn)
+        self._named, self.outgrown = set(there_are), False
+        if self._log.bookmark(self._options.names.publications) != there_are:
+            with self._log.commit() as commit:
+                commit.bookmark(self._options.names.publications, there_are)
         if not self._begun:
             self._check_named(connection, list(there.values()))
         self._begun = True
@@ -83,7 +88,7 @@ class Watcher:
         self._check_publications(connection, lsn)
         self._find(connection, list(there.values()))
         self._publish_again(connection, there, lsn)
-        self.outgrown = bool(publications(connection, self._options) - self._named)
+        self.outgrown = bool(publications(connection, self._options).keys() - self._named)
 
     def _remove(self, connection: Connection, there: Mapping[int, SourceTable], lsn: int) -> None:
         unwanted = [table for table in self._tables.active() if not self._tables.is_wanted(table)]
@@ -162,14 +167,18 @@ class Watcher:
             self._tables.read_again(table.relation.oid, purge=not resumed.append_only)
         self._say(f"Table {table.name} is named again.")
 
-    def _check_publications(self, connection: Connection, lsn: int) -> set[str]:
-        """The publications that are there. Raises `SlotLost` if one that is needed is not.
+    def _check_publications(self, connection: Connection, lsn: int) -> dict[str, int]:
+        """The publications that are there. Raises `SlotLost` if one that is needed is not, or was not for a while.
 
         What was changed meanwhile was not published, and newer servers do not even say so.
         """
-        there = publications(connection, self._options)
-        for publication in {self._publication(table) for table in self._tables.active()} - there:
-            raise SlotLost(self._options.names.slot, format_lsn(lsn), f"publication {publication!r} was dropped")
+        there, slot = publications(connection, self._options), self._options.names.slot
+        before: Any = self._log.bookmark(self._options.names.publications) or {}
+        for publication in sorted({self._publication(table) for table in self._tables.active()}):
+            if publication not in there:
+                raise SlotLost(slot, format_lsn(lsn), f"publication {publication!r} was dropped")
+            if before.get(publication, there[publication]) != there[publication]:
+                raise SlotLost(slot, format_lsn(lsn), f"publication {publication!r} was dropped, and made again")
         return there
 
     def _publish_again(self, connection: Connection, there: Mapping[int, SourceTable], lsn: int) -> None:

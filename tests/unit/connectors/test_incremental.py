@@ -1,0 +1,88 @@
+"""Jobs that several processes ask for, and none forgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater as hw
+from headwater.cdc.relations import Column, Relation
+from headwater.connectors.postgres.address import Address
+from headwater.connectors.postgres.incremental import Incremental, keys_job, new_job
+from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.state import DROPPED, STREAMING, change_state, read_state
+from headwater.connectors.postgres.tables import Tables
+from headwater.log.commit import Conflict
+
+OPTIONS = CaptureOptions("s", Address({}), tables=["*"])
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[hw.EmbeddedLog]:
+    with hw.open(tmp_path) as log:
+        yield log
+
+
+def begun(log: hw.EmbeddedLog, *jobs: Any) -> tuple[Tables, Incremental]:
+    """A source with one table, number 7, and jobs that wait."""
+    log.create("s._schema", "lsn string, relation string, topic string, event string, detail string")
+    tables = Tables(log, OPTIONS)
+    tables.add(Relation(7, "public", "t", "d", (Column("id", "int4"),)), ("id",))
+    tables.incomplete.clear()
+    change_state(log, OPTIONS, lambda _: {"phase": STREAMING, "jobs": [job.to_json() for job in jobs]})
+    return tables, Incremental(log, OPTIONS, tables, lambda *_: False)
+
+
+def commit(log: hw.EmbeddedLog, incremental: Incremental) -> None:
+    while True:
+        with log.commit() as commit:
+            incremental.moves(commit)
+        if not isinstance(commit.result, Conflict):
+            break
+        incremental.conflicted()
+    incremental.committed()
+
+
+def jobs_of(log: hw.EmbeddedLog) -> list[dict[str, Any]]:
+    jobs: list[dict[str, Any]] = read_state(log, OPTIONS)["jobs"]
+    return jobs
+
+
+def ask(log: hw.EmbeddedLog, job: Any) -> None:
+    change_state(log, OPTIONS, lambda state: {**state, "jobs": [*state["jobs"], job.to_json()]})
+
+
+def test_a_job_for_some_rows_does_not_stand_for_one_for_all(log: hw.EmbeddedLog) -> None:
+    tables, incremental = begun(log, new_job(7, where="id < 3"), keys_job(7, [["1"]]), new_job(7))
+    tables.read_again(7)
+    commit(log, incremental)
+    assert len(jobs_of(log)) == 3, "the last one reads the whole table, and has not begun"
+    tables.read_again(7, purge=True)
+    commit(log, incremental)
+    assert [job["purge"] for job in jobs_of(log)] == [False, False, False, True]
+    tables.read_again(7, purge=True)
+    commit(log, incremental)
+    assert len(jobs_of(log)) == 4
+
+
+def test_what_others_ask_for_meanwhile_stays(log: hw.EmbeddedLog) -> None:
+    first, second, other = new_job(7, where="id < 3"), new_job(7, where="id < 4"), new_job(7, where="id < 5")
+    tables, incremental = begun(log, first, second)
+    tables.read_again(7)
+    incremental._next = {"phase": STREAMING, "jobs": [second.to_json()]}  # the first one is done
+    ask(log, other)
+    commit(log, incremental)
+    found = jobs_of(log)
+    assert [job["where"] for job in found] == ["id < 4", "id < 5", None]
+
+
+def test_a_drop_meanwhile_is_not_undone(log: hw.EmbeddedLog) -> None:
+    job = new_job(7, where="id < 3")
+    _, incremental = begun(log, job)
+    incremental._next = {"phase": STREAMING, "jobs": []}
+    change_state(log, OPTIONS, lambda _: {"phase": DROPPED, "jobs": []})
+    commit(log, incremental)
+    assert read_state(log, OPTIONS) == {"phase": DROPPED, "jobs": []}
