@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pyarrow as pa
 
 from headwater.connectors.postgres.mapping import MappedFiles
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_a_mapped_file_is_not_open_and_can_be_read_while_it_is_trimmed(tmp_path: Path) -> None:
@@ -16,10 +19,10 @@ def test_a_mapped_file_is_not_open_and_can_be_read_while_it_is_trimmed(tmp_path:
     for file in files:
         with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
             writer.write_table(rows)
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     mapped = MappedFiles()
     tables = [mapped.read(file) for file in files]
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before
     assert mapped.read(files[0]) is tables[0]
     with mapped.trimmed():
         for _ in range(20):
