@@ -81,5 +81,12 @@ def test_events_that_do_not_fit_stop_nothing(source: Source, log: hw.EmbeddedLog
     assert log.scan("typed")["n"].to_pylist() == [1]
     refused = log.scan(f"{capture.options.name}._refused").to_pylist()
     assert sorted(row["payload"] for row in refused) == ["  ", "b", "c", "d"]
+    for number in range(10):  # small transactions, which are committed together
+        topic = ("typed", "keyed", "not a name")[number % 3]
+        source.execute("INSERT INTO outbox (topic, payload) VALUES (%s, %s)", (topic, f"x{number}"))
+    catch_up(capture, source)
+    late = list(log.read(f"{capture.options.name}._refused"))[4:]
+    assert [record.value and record.value["payload"] for record in late] == [f"x{number}" for number in range(10)]
+    assert [record.offset for record in late] == list(range(4, 14))
     with pytest.raises(CaptureRefused, match="An outbox has events"):
         capture.request("outbox")

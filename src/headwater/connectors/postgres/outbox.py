@@ -47,6 +47,17 @@ class Events:
     numbers: Numbers
 
 
+def _merged(parts: Sequence[Events]) -> Iterator[Events]:
+    """The events of each topic together, in the order of their transactions: commits of a topic do not go back."""
+    by_topic: dict[str, list[Events]] = {}
+    for part in parts:
+        by_topic.setdefault(part.topic, []).append(part)
+    for topic, same in by_topic.items():
+        numbers = np.concatenate([part.numbers for part in same])
+        order = np.argsort(numbers, kind="stable")
+        yield Events(topic, pa.concat_tables([part.rows for part in same]).take(pa.array(order)), numbers[order])
+
+
 class Outbox:
     """Routes the rows of a source's outbox table, and its messages, to topics."""
 
@@ -74,10 +85,12 @@ class Outbox:
                 values = pa.concat_arrays([pa.array([], rows[column].type), *rows[column].chunks])
                 texts = to_texts(values, values.type)
                 rows = rows.set_column(rows.schema.get_field_index(column), column, texts)
+        found: list[Events] = []
         for name in pc.unique(rows[TOPIC]).to_pylist():
             mine = pc.fill_null(pc.equal(rows[TOPIC], name), name is None).to_numpy(zero_copy_only=False)
             part = rows.filter(pa.array(mine)).select([KEY, PAYLOAD, HEADERS.name])
-            yield from self.events(name or "", part, numbers[mine])
+            found += self.events(name or "", part, numbers[mine])
+        yield from _merged(found)
 
     def events(self, topic: str, rows: pa.Table, numbers: Numbers) -> Iterator[Events]:
         """Rows with `key`, `payload` and headers as events of a topic; those that do not fit, as refused ones."""
