@@ -70,6 +70,19 @@ def test_least_privileges(
     assert_same(source, log, capture, ["orders"])
 
 
+def test_a_role_that_gives_the_right_to_replicate(
+    source: Source, make: Make, server: Server, database: str, role: str
+) -> None:
+    """Amazon's servers know who may replicate by membership, and let nobody have the attribute."""
+    source.execute("CREATE TABLE orders (id int4 PRIMARY KEY)")
+    assert "REPLICATION" in missing(make, "orders", url=server.url(database, role))
+    source.execute(f"CREATE ROLE rds_replication; GRANT rds_replication TO {role}")
+    try:
+        assert "REPLICATION" not in missing(make, "orders", url=server.url(database, role))
+    finally:
+        source.execute("DROP ROLE rds_replication")
+
+
 def test_names_are_quoted(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
     source.execute('CREATE TABLE "We""ird; Tab" ("Group" int4 PRIMARY KEY, "a b" text, "c""d" numeric)')
     source.execute("""INSERT INTO "We""ird; Tab" VALUES (1, 'x', 1.5)""")

@@ -424,6 +424,11 @@ def test_a_session_in_the_way(source: Source, log: hw.EmbeddedLog, make: Make, s
     with server.connect(database) as other:
         other.execute("BEGIN")
         other.execute("INSERT INTO t VALUES (1)")
+        waiting, said = make("t"), list[str]()
+        waiting._beginning._say = said.append
+        with Captures([waiting]) as beside:
+            wait_for(lambda: any("waits for transactions" in text for text in said))
+        assert beside.failure is None, "who does not want to wait, can end it"
         thread = threading.Thread(target=catch_up, args=(capture, source))
         thread.start()
         time.sleep(1)

@@ -85,7 +85,7 @@ class Beginning:
         names = self._options.names
         change_state(self._log, self._options, lambda _: {"phase": CREATING, "jobs": []})
         self._say(f"Creating replication slot {names.slot}.")
-        slot = create_slot(self._options)
+        slot = create_slot(self._options, stop=self._stop, say=self._say)
         try:
             self._tables.by_oid = {}
             for table in plan.tables:
@@ -122,7 +122,7 @@ class Beginning:
         if all(self._snapshot.read_at(chunk) is not None for chunk in chunks):
             self._catch_up(connection, chunks)
             return
-        slot = create_slot(self._options, temporary=True)
+        slot = create_slot(self._options, temporary=True, stop=self._stop, say=self._say)
         try:
             if not self._read(self._missing(chunks), slot):
                 return

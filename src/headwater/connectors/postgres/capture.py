@@ -50,6 +50,7 @@ from headwater.errors import (
     CaptureDropped,
     CaptureOvertaken,
     CaptureRefused,
+    LogBusy,
     Missing,
     QueryFailed,
     SlotLost,
@@ -123,7 +124,9 @@ class Capture:
                     return
             except TablesMoved:
                 continue
-            except (SourceUnavailable, QueryFailed) as error:
+            except (SourceUnavailable, QueryFailed, LogBusy) as error:
+                if self._stop.is_set():
+                    return
                 if time.monotonic() - began > RETRY_SECONDS[1]:
                     waits = RETRY_SECONDS[0]
                 self._say(f"{error.message} Trying again in {waits:g} s.")
@@ -393,7 +396,7 @@ class Capture:
                 published = publications(connection, self.options)
             except psycopg.Error as error:
                 raise self.options.address.failed(error) from error
-        slot = create_slot(self.options)
+        slot = create_slot(self.options, stop=self._stop, say=self._say)
         slot.connection.finish()
         return slot.start, published
 

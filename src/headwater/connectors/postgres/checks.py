@@ -41,6 +41,14 @@ class Plan:
         return [table for table in self.tables if not table.key and not table.counted]
 
 
+_MAY_REPLICATE = """
+SELECT rolsuper OR rolreplication OR EXISTS (
+    SELECT 1 FROM pg_roles r WHERE r.rolname = 'rds_replication' AND pg_has_role(current_user, r.oid, 'MEMBER')
+) FROM pg_roles WHERE rolname = current_user
+"""
+"""Amazon's servers give the right by a role, and not by an attribute."""
+
+
 def check(connection: Connection, options: CaptureOptions, *, only: Collection[int] | None = None) -> Plan:
     """Looks at everything, changes nothing. Raises `CaptureRefused` with all that is missing and what provides it.
 
@@ -61,6 +69,8 @@ def check(connection: Connection, options: CaptureOptions, *, only: Collection[i
     ]
     if missing:
         raise CaptureRefused(str(options.address), missing)
+    # Whether the server takes connections of this kind from here, its own rules say (pg_hba.conf).
+    options.address.replicate().finish()
     return plan
 
 
@@ -119,7 +129,7 @@ def _server(connection: Connection, plan: Plan) -> Iterator[Missing]:
             "ALTER SYSTEM SET wal_level = 'logical';  -- then restart the server",
         )
     user = _user(connection)
-    role = connection.execute("SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = current_user").fetchone()
+    role = connection.execute(_MAY_REPLICATE).fetchone()
     if role is None or not role[0]:
         yield Missing(f"the right of {user} to replicate", f"ALTER ROLE {quoted(user)} REPLICATION;")
     if not plan.has_slot:

@@ -37,6 +37,8 @@ from headwater.log.port import Log
 POLL_SECONDS = 0.2
 # So often a read is tried, with a rest in between, before it is the table that can not be read.
 READ_TRIES_MAX = 5
+# Keys that passed are put together when there are so many parts of them.
+SEEN_PARTS_MAX = 1000
 # How many keys one job names at most.
 KEYS_MAX = 1000
 
@@ -184,7 +186,10 @@ class Incremental:
             chunk.window.pass_by(rows)
         for job in self.jobs:
             if job.purge and job.oid == table.relation.oid and job.id in self._seen:
-                self._seen[job.id].append(key_hashes(rows, table.key))
+                seen = self._seen[job.id]
+                seen.append(key_hashes(rows, table.key))
+                if len(seen) > SEEN_PARTS_MAX:
+                    seen[:] = [np.unique(np.concatenate(seen))]
 
     def truncated(self, table: Table) -> None:
         # Not only keys that the log has: the chunk may have others.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import select
+import threading
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import psycopg
 from psycopg import pq
-from psycopg.pq.abc import PGconn
+from psycopg.pq.abc import PGconn, PGresult
 
 from headwater.cdc.lsn import parse_lsn
 from headwater.connectors.postgres.checks import Plan, create_publication, may_create
@@ -19,6 +22,9 @@ from headwater.errors import SourceUnavailable
 
 Say = Callable[[str], None]
 NAMES_SHOWN_MAX = 20
+# After so long it is said what a new slot waits for.
+WAIT_SAID_SECONDS = 5.0
+POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +77,28 @@ def _listed(tables: Sequence[SourceTable]) -> str:
     return ", ".join(table.name for table in tables)
 
 
-def create_slot(options: CaptureOptions, *, temporary: bool = False) -> NewSlot:
+def create_slot(
+    options: CaptureOptions,
+    *,
+    temporary: bool = False,
+    stop: threading.Event | None = None,
+    say: Say = lambda _: None,
+) -> NewSlot:
     """Makes the slot, and a snapshot of the database at its start. Waits for transactions that are under way.
 
-    A temporary one has a name of its own and goes with its connection.
+    A temporary one has a name of its own and goes with its connection. Raises `SourceUnavailable`, also when it shall
+    `stop` meanwhile.
     """
     connection = options.address.replicate()
     name = f"{options.names.slot[:50]}_{uuid.uuid4().hex[:8]}" if temporary else options.names.slot
     kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
     command = f"CREATE_REPLICATION_SLOT {quoted(name)} {kind} pgoutput EXPORT_SNAPSHOT"
-    result = connection.exec_(command.encode())
+    try:
+        connection.send_query(command.encode())
+        result = _result(connection, stop or threading.Event(), say)
+    except psycopg.OperationalError as error:
+        connection.finish()
+        raise options.address.unavailable(error) from None
     if result.status != pq.ExecStatus.TUPLES_OK:
         reason = connection.get_error_message()
         connection.finish()
@@ -89,6 +107,29 @@ def create_slot(options: CaptureOptions, *, temporary: bool = False) -> NewSlot:
     assert start is not None
     assert snapshot is not None
     return NewSlot(parse_lsn(start.decode()), snapshot.decode(), connection)
+
+
+def _result(connection: PGconn, stop: threading.Event, say: Say) -> PGresult:
+    """What the server answers; it may have to wait for others first, for as long as they take."""
+    began, said, cancelled = time.monotonic(), False, False
+    while True:
+        connection.consume_input()
+        if not connection.is_busy():
+            break
+        if stop.is_set() and not cancelled:
+            connection.get_cancel().cancel()
+            cancelled = True
+        if not said and time.monotonic() - began > WAIT_SAID_SECONDS:
+            said = True
+            say(
+                "The slot waits for transactions that began before: SELECT * FROM pg_stat_activity ORDER BY xact_start;"
+            )
+        select.select([connection.socket], [], [], POLL_SECONDS)
+    result = connection.get_result()
+    assert result is not None
+    while connection.get_result() is not None:
+        pass
+    return result
 
 
 def drop(connection: Connection, options: CaptureOptions, say: Say) -> None:
