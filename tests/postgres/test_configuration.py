@@ -89,10 +89,17 @@ def test_a_name_that_is_added_has_to_be_there(
     for lack in refused.value.missing:
         source.execute(lack.remedy.partition(";  --")[0].encode())
     source.execute("INSERT INTO customers VALUES (1)")
+    # The table is its own, but not the publication:
+    source.execute(f"CREATE TABLE own (id int4 PRIMARY KEY); ALTER TABLE own OWNER TO {role}".encode())
+    with pytest.raises(CaptureRefused, match="as the owner of"):
+        make("t", "dropped", "customers", "own", url=url).run()
     capture = make("t", "dropped", "customers", url=url)
     capture.run(lambda _: "public.customers" in states(log, capture) and not capture.tables.incomplete)
     catch_up(capture, source)
     assert_same(source, log, capture, ["customers"])
+    without = make("t", url=url)
+    catch_up(without, source)
+    assert states(log, without)["public.customers"] == "removed"  # and it stays in the publication
 
 
 def test_a_new_table_that_can_not_be_captured_stops_no_other(source: Source, log: hw.EmbeddedLog, make: Make) -> None:

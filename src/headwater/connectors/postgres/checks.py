@@ -255,7 +255,9 @@ def _publications(connection: Connection, options: CaptureOptions, plan: Plan) -
         if not absent:
             continue
         listed = ", ".join(qualified(table.relation.schema, table.relation.table) for table in absent)
-        foreign = [table for table in absent if not table.owned]
+        foreign = [table.owner for table in absent if not table.owned]
+        if there is not None and not may_alter(connection, publication):
+            foreign.append(f"the owner of {publication}")
         if there is None and not may_create(connection):
             yield Missing(f"publication {publication!r}", create_publication(options, publication, absent) + ";")
         elif foreign:
@@ -264,10 +266,8 @@ def _publications(connection: Connection, options: CaptureOptions, plan: Plan) -
                 if there is None
                 else f"ALTER PUBLICATION {quoted(publication)} ADD TABLE {listed}"
             )
-            owners = ", ".join(sorted({table.owner for table in foreign}))
-            yield Missing(
-                f"{listed} in publication {publication!r}; they belong to {owners}", f"{remedy};  -- as {owners}"
-            )
+            owners = ", ".join(sorted(set(foreign)))
+            yield Missing(f"{listed} in publication {publication!r}", f"{remedy};  -- as {owners}")
 
 
 def _same_topics(options: CaptureOptions, tables: Sequence[SourceTable]) -> Iterator[Missing]:
@@ -309,6 +309,13 @@ def _publishing(connection: Connection, options: CaptureOptions, plan: Plan) -> 
             f"rows or columns of {table} that publication {name!r} leaves out",
             f"ALTER PUBLICATION {quoted(name)} DROP TABLE {table}; ALTER PUBLICATION {quoted(name)} ADD TABLE {table};",
         )
+
+
+def may_alter(connection: Connection, publication: str) -> bool:
+    """Whether a publication belongs to this user."""
+    query = "SELECT pg_has_role(pubowner, 'USAGE') FROM pg_publication WHERE pubname = %s"
+    row = connection.execute(query, (publication,)).fetchone()
+    return row is not None and bool(row[0])
 
 
 def may_create(connection: Connection) -> bool:

@@ -73,7 +73,7 @@ class Job:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it reads all of its table, and has not begun."""
+        """Whether it reads all of its table, and nothing of it is in the log yet."""
         return self.where is None and not self.keys and self.blocks is None
 
     @classmethod
@@ -128,6 +128,7 @@ class Incremental:
         self._failures: Counter[str] = Counter()
         self._next: dict[str, Any] | None = None
         self._chunk: _Chunk | None = None
+        self._reading: str | None = None
         self._seen: dict[str, list[Any]] = {}
         self._change = threading.Condition()
         self._stopped = threading.Event()
@@ -215,8 +216,9 @@ class Incremental:
         """Adds to a commit what it changes about the jobs: a chunk that is done, tables that have to be read."""
         wanted = dict(self._next if self._next is not None else self._state)
         jobs = [Job.from_json(each) for each in wanted.get("jobs", [])] if self._tables.incomplete else []
-        # Those that read a whole table from now on, and whether they also delete.
-        covered = {(job.oid, purge) for job in jobs if job.is_whole for purge in {False, job.purge}}
+        # Those that will read a whole table, and have not read a row of it yet; and whether they also delete.
+        waiting = [job for job in jobs if job.is_whole and job.id != self._reading]
+        covered = {(job.oid, purge) for job in waiting for purge in {False, job.purge}}
         fresh = [
             new_job(oid, purge=purge).to_json()
             for oid, purge in sorted(self._tables.incomplete.items())
@@ -396,8 +398,13 @@ class Incremental:
 
     def _wait_for_job(self) -> Job | None:
         with self._change:
+            self._reading = None
             self._change.wait_for(lambda: self._stopped.is_set() or self._by_marks())
-            return None if self._stopped.is_set() else self._by_marks()[0]
+            if self._stopped.is_set():
+                return None
+            job = self._by_marks()[0]
+            self._reading = job.id
+            return job
 
     def _by_marks(self) -> list[Job]:
         at_once = {job.id for job in self.at_once}

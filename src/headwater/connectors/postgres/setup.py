@@ -14,7 +14,7 @@ from psycopg import pq
 from psycopg.pq.abc import PGconn, PGresult
 
 from headwater.cdc.lsn import parse_lsn
-from headwater.connectors.postgres.checks import Plan, create_publication, may_create
+from headwater.connectors.postgres.checks import Plan, create_publication, may_alter, may_create
 from headwater.connectors.postgres.inventory import Connection, SourceTable
 from headwater.connectors.postgres.naming import qualified, quoted
 from headwater.connectors.postgres.options import CaptureOptions
@@ -65,9 +65,14 @@ def add_tables(connection: Connection, publication: str, tables: list[SourceTabl
 
 
 def remove_table(connection: Connection, publication: str, table: SourceTable) -> None:
-    """Takes a table out of a publication."""
-    name = qualified(table.relation.schema, table.relation.table)
-    connection.execute(f"ALTER PUBLICATION {quoted(publication)} DROP TABLE {name}".encode())
+    """Takes a table out of a publication, unless that has it with its whole schema, or belongs to others."""
+    query = "SELECT 1 FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = %s "
+    listed = connection.execute(
+        f"{query} AND r.prrelid = %s::oid".encode(), (publication, table.relation.oid)
+    ).fetchone()
+    if listed is not None and may_alter(connection, publication):
+        name = qualified(table.relation.schema, table.relation.table)
+        connection.execute(f"ALTER PUBLICATION {quoted(publication)} DROP TABLE {name}".encode())
 
 
 def _listed(tables: Sequence[SourceTable]) -> str:

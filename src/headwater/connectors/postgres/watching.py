@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwater.cdc.lsn import format_lsn, parse_lsn
-from headwater.connectors.postgres.checks import check_more, check_names, is_pattern, publications, published_oids
+from headwater.connectors.postgres.checks import (
+    check_more,
+    check_names,
+    is_pattern,
+    may_alter,
+    publications,
+    published_oids,
+)
 from headwater.connectors.postgres.incremental import Job, leaf_job, new_job
 from headwater.connectors.postgres.inventory import Connection, SourceTable, chosen, tables_of
 from headwater.connectors.postgres.options import CaptureOptions
@@ -91,11 +98,9 @@ class Watcher:
         self.outgrown = bool(publications(connection, self._options).keys() - self._named)
 
     def _remove(self, connection: Connection, there: Mapping[int, SourceTable], lsn: int) -> None:
-        unwanted = [table for table in self._tables.active() if not self._tables.is_wanted(table)]
-        known = published_oids(connection, self._options) if unwanted else set()
-        for table in unwanted:
+        for table in [each for each in self._tables.active() if not self._tables.is_wanted(each)]:
             found = there.get(table.relation.oid)
-            if found is not None and found.owned and table.relation.oid in known:
+            if found is not None:
                 remove_table(connection, self._publication(table), found)
             self._tables.stop(table, REMOVED, lsn)
             self._say(f"{table.name} is not captured any more: {REMOVED} Its topic {table.topic} stays.")
@@ -188,7 +193,7 @@ class Watcher:
             reason = "Somebody has taken it out of the publication, and changes are missing."
             self._say(f"{table.name}: {reason}")
             found = there[table.relation.oid]
-            if table.append_only or not found.owned:
+            if table.append_only or not found.owned or not may_alter(connection, self._publication(table)):
                 self._tables.stop(table, reason, lsn)
                 continue
             add_tables(connection, self._options.names.publication, [found])
