@@ -473,7 +473,7 @@ def test_a_partition_is_emptied_by_itself(source: Source, log: hw.EmbeddedLog, m
     capture.run(lambda _: len(log_rows(log, capture.options.names.topic("public", "p"))) == 101)
     catch_up(capture, source)
     assert_same(source, log, capture, ["p"])
-    assert ("public.p", "partitions", "0 came, 0 went, 1 were written anew") in history(capture)
+    assert ("public.p", "partitions", "0 came, 0 went, 1 written anew") in history(capture)
     source.execute("TRUNCATE p; INSERT INTO p VALUES (7, 7)")
     catch_up(capture, source)
     assert_same(source, log, capture, ["p"])

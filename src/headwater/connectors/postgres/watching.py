@@ -210,7 +210,7 @@ class Watcher:
         fresh, gone = now.keys() - before.keys(), before.keys() - now.keys()
         anew = [part for part in now.keys() & before.keys() if now[part] != before[part]]
         kept = "; rows that came or went with them are not noticed, without a key" if table.append_only else ""
-        detail = f"{len(fresh)} came, {len(gone)} went, {len(anew)} were written anew{kept}"
+        detail = f"{len(fresh)} came, {len(gone)} went, {len(anew)} written anew{kept}"
         self._tables.note(table, 0, "partitions", detail)
         jobs: list[Job] = []
         if ((gone or anew) and not table.append_only) or table.counted:
