@@ -419,12 +419,13 @@ def test_a_full_disk_loses_nothing(
 
 def test_a_session_in_the_way(source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str) -> None:
     """A transaction that runs for long delays the beginning; changes that it makes are there, once."""
-    source.execute("CREATE TABLE t (id int4 PRIMARY KEY)")
-    capture = make("t")
+    source.execute("CREATE TABLE t (id int4 PRIMARY KEY); CREATE TABLE u (id int4 PRIMARY KEY, n int4)")
+    source.execute("INSERT INTO u VALUES (1, 1)")
+    capture = make("t", "u")
     with server.connect(database) as other:
         other.execute("BEGIN")
         other.execute("INSERT INTO t VALUES (1)")
-        waiting, said = make("t"), list[str]()
+        waiting, said = make("t", "u"), list[str]()
         waiting._beginning._say = said.append
         with Captures([waiting]) as beside:
             wait_for(lambda: any("waits for transactions" in text for text in said))
@@ -432,11 +433,11 @@ def test_a_session_in_the_way(source: Source, log: hw.EmbeddedLog, make: Make, s
         thread = threading.Thread(target=catch_up, args=(capture, source))
         thread.start()
         time.sleep(1)
-        source.execute("INSERT INTO t VALUES (2)")
+        source.execute("INSERT INTO t VALUES (2); ALTER TABLE u DROP COLUMN n")  # which was there when all was checked
         other.execute("COMMIT")
         thread.join()
     catch_up(capture, source)
-    assert_same(source, log, capture, ["t"])
+    assert_same(source, log, capture, ["t", "u"])
     assert log.scan(capture.options.names.topic("public", "t")).num_rows == 2
 
 

@@ -24,7 +24,7 @@ from headwater.cdc.transactions import LogicalMessage, Transaction
 from headwater.connectors.postgres.applying import Applier, Fill, captured_to, position_of
 from headwater.connectors.postgres.checks import Plan, check, publications
 from headwater.connectors.postgres.incremental import new_job
-from headwater.connectors.postgres.inventory import Connection
+from headwater.connectors.postgres.inventory import Connection, tables_of
 from headwater.connectors.postgres.occurrences import Occurrences, keyed
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import Outbox
@@ -88,7 +88,9 @@ class Beginning:
         slot = create_slot(self._options, stop=self._stop, say=self._say)
         try:
             self._tables.by_oid = {}
-            for table in plan.tables:
+            # The slot may have waited for long: tables may be others by now.
+            there = {table.relation.oid: table for table in tables_of(connection)}
+            for table in [there[each.relation.oid] for each in plan.tables if each.relation.oid in there]:
                 self._tables.add(table.relation, table.key, slot.start, parts=table.parts, files=table.files)
             active = list(self._tables.active())
             chunks = self._snapshot.begin(slot.start, active, connection)
@@ -106,7 +108,7 @@ class Beginning:
                 return
         finally:
             slot.connection.finish()
-        if not self._snapshot.is_as_planned(connection, active):
+        if not self._is_as_planned(connection, active):
             self._begin_again(connection)
             return
         self._finish(chunks, slot.start, {})
@@ -116,7 +118,7 @@ class Beginning:
         start, chunks = self._snapshot.chunks() if self._snapshot.exists else ("", [])
         position: Any = self._log.bookmark(self._options.names.position)
         active = list(self._tables.active())
-        if position["lsn"] != start or not self._snapshot.is_as_planned(connection, active):
+        if position["lsn"] != start or not self._is_as_planned(connection, active):
             self._begin_again(connection)
             return
         if all(self._snapshot.read_at(chunk) is not None for chunk in chunks):
@@ -128,10 +130,16 @@ class Beginning:
                 return
         finally:
             slot.connection.finish()
-        if self._snapshot.is_as_planned(connection, active):
+        if self._is_as_planned(connection, active):
             self._catch_up(connection, chunks)
         else:
             self._begin_again(connection)
+
+    def _is_as_planned(self, connection: Connection, tables: Sequence[Table]) -> bool:
+        """Whether tables still have the columns that are read, and lie in the blocks that were planned."""
+        there = {table.relation.oid: table.relation.columns for table in tables_of(connection)}
+        same = all(there.get(table.relation.oid) == table.relation.columns for table in tables)
+        return same and self._snapshot.is_as_planned(connection, tables)
 
     def _missing(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """The chunks that were not read; of a table without a key all, as two readings can not be put together."""
@@ -151,9 +159,9 @@ class Beginning:
         """Follows the stream from the slot's start to the last place at which a chunk was read, and commits it all."""
         places = {chunk.number: self._snapshot.read_at(chunk) or 0 for chunk in chunks}
         end = max(places.values(), default=0)
-        for table in list(self._tables.by_oid.values()):
+        for table in [each for each in self._tables.by_oid.values() if not each.key]:
             mine = [places[chunk.number] for chunk in chunks if chunk.oid == table.relation.oid]
-            if not table.key and mine:
+            if mine:
                 self._tables.read_at(table, max(mine))
         collector = Collector(
             self._log,
