@@ -57,15 +57,15 @@ class Watcher:
         `SlotLost` if a publication is gone.
         """
         there = {each.relation.oid: each for each in tables_of(connection)}
+        if not self._begun:
+            self._check_named(connection, list(there.values()))
+        self._begun = True
         self._remove(connection, there, lsn)
         there_are = self._check_publications(connection, lsn)
         self._named, self.outgrown = set(there_are), False
         if self._log.bookmark(self._options.names.publications) != there_are:
             with self._log.commit() as commit:
                 commit.bookmark(self._options.names.publications, there_are)
-        if not self._begun:
-            self._check_named(connection, list(there.values()))
-        self._begun = True
 
     def look(self, connection: Connection, lsn: int) -> None:
         """Takes notice of everything; the next commit makes it last. Says what `status` would raise an alarm about.
