@@ -87,6 +87,17 @@ def test_equal_ranges_of_keys_of_any_type(source: Source, log: hw.EmbeddedLog, m
         assert not differs.extra
 
 
+def test_all_tables_are_compared_at_one_place(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+    for number in range(5):
+        source.execute(f"CREATE TABLE t{number} (id int4 PRIMARY KEY); INSERT INTO t{number} VALUES (1)")
+    capture = make("t*")
+    with audited(log, capture) as audit:
+        found = audit.audit()
+        assert len(found) == 5
+        assert all(each.equal for each in found)
+        assert len({each.lsn for each in found}) == 1
+
+
 def test_every_type_of_value(typed: Source, log: hw.EmbeddedLog, make: Make) -> None:
     insert(typed, 1)
     typed.execute("INSERT INTO v (id) VALUES (2)")

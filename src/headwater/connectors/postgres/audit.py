@@ -1,4 +1,4 @@
-"""Audit: a table and its topic compared at one place of the WAL, down to the keys that differ, which can come again.
+"""Audit: tables and their topics compared at one place of the WAL, down to the keys that differ, which can come again.
 
 A temporary slot gives a snapshot of the database and the place in the WAL that it shows. When the log has come to that
 place, the records up to there are the topic's rows at it. The server sums up digests over ranges of keys; where sum and
@@ -29,7 +29,7 @@ from headwater.connectors.postgres.naming import literal
 from headwater.connectors.postgres.occurrences import ROW
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.ranges import Division, divided
-from headwater.connectors.postgres.setup import create_slot
+from headwater.connectors.postgres.setup import NewSlot, create_slot
 from headwater.connectors.postgres.snapshot import Progress, blocks_of
 from headwater.connectors.postgres.state import change_state
 from headwater.connectors.postgres.tables import Table
@@ -70,24 +70,36 @@ class Audit:
         return not (self.missing or self.different or self.extra)
 
 
-def audit(log: EmbeddedLog, options: CaptureOptions, table: Table, *, repair: bool, progress: Progress) -> Audit:
-    """Compares one table. With `repair`, asks for the keys that differ. Raises `UsageError`."""
+def audit(
+    log: EmbeddedLog, options: CaptureOptions, tables: Sequence[Table], *, repair: bool, progress: Progress
+) -> list[Audit]:
+    """Compares tables, all at one place. With `repair`, asks for the keys that differ. Raises `UsageError`."""
     slot = create_slot(options, temporary=True)
     try:
-        with options.address.connect() as connection, connection.transaction():
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            connection.execute(f"SET TRANSACTION SNAPSHOT {literal(slot.snapshot)}".encode())
-            source = _locked(connection, table)
-            _wait(log, options, slot.start)
-            found, wrong = _compare(connection, log, source, table, slot.start, progress)
-    except psycopg.OperationalError as error:
-        raise options.address.unavailable(error) from error
+        _wait(log, options, slot.start)
+        with options.address.connect() as connection:
+            compared = [_audited(connection, log, table, slot, progress) for table in tables]
+    except psycopg.Error as error:
+        raise options.address.failed(error) from error
     finally:
         slot.connection.finish()
-    if not repair or found.equal:
-        return found
-    _repair(log, options, table, [*wrong.missing, *wrong.different, *wrong.extra])
-    return replace(found, repairing=True)
+    found: list[Audit] = []
+    for table, (result, wrong) in zip(tables, compared, strict=True):
+        repairing = repair and not result.equal
+        if repairing:
+            _repair(log, options, table, [*wrong.missing, *wrong.different, *wrong.extra])
+        found.append(replace(result, repairing=repairing))
+    return found
+
+
+def _audited(
+    connection: Connection, log: EmbeddedLog, table: Table, slot: NewSlot, progress: Progress
+) -> tuple[Audit, Differences]:
+    """Compares one table as the slot's snapshot shows it; its lock ends with it."""
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        connection.execute(f"SET TRANSACTION SNAPSHOT {literal(slot.snapshot)}".encode())
+        return _compare(connection, log, _locked(connection, table), table, slot.start, progress)
 
 
 def _locked(connection: Connection, table: Table) -> SourceTable:

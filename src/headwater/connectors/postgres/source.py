@@ -71,11 +71,8 @@ class PostgresSource:
         """
         tables = Tables(self.log, self.options)
         tables.load()
-        return [
-            audit(self.log, self.options, table, repair=repair, progress=progress)
-            for table in tables.active()
-            if not table.append_only and not self.options.is_outbox(table.name)
-        ]
+        chosen = [each for each in tables.active() if not each.append_only and not self.options.is_outbox(each.name)]
+        return audit(self.log, self.options, chosen, repair=repair, progress=progress)
 
     def drop(self, *, say: Say = lambda _: None) -> None:
         """Removes the slot and the publications; topics stay. A later capture begins anew."""
