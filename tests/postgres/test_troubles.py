@@ -622,6 +622,6 @@ def test_large_values_put_back_into_a_large_transaction(
         source.execute("ALTER TABLE t ADD COLUMN more int4")  # so that it is taken alone
         source.execute("UPDATE t SET n = 1; UPDATE t SET id = id + 1000 WHERE id % 3 = 0; UPDATE t SET n = 2")
     for number in range(50):
-        source.execute("UPDATE t SET n = %s WHERE id % 5 = %s", (number, number % 5))
+        source.execute("UPDATE t SET n = %s WHERE id %% 5 = %s", (number, number % 5))
     catch_up(capture, source)
     assert_same(source, log, capture, ["t"])
