@@ -491,13 +491,13 @@ def test_a_repair_that_is_interrupted_is_tried_again(
     again, tries = make("t"), list[str]()
     repair, of = again._new_slot, PostgresSource(log, capture.options)
 
-    def fail(oids: Any) -> Any:
+    def fail() -> Any:
         tries.append("")
         if len(tries) == 1:
             raise capture.options.address.unavailable(OSError("gone"))
         if len(tries) == 2:
             of.snapshot("t")  # somebody asks for one meanwhile
-        return repair(oids)
+        return repair()
 
     monkeypatch.setattr(again, "_new_slot", fail)
     catch_up(again, source)
@@ -515,8 +515,8 @@ def test_a_drop_while_a_lost_slot_is_repaired(
     again = make("t")
     repair = again._new_slot
 
-    def dropped(oids: Any) -> Any:
-        place = repair(oids)
+    def dropped() -> Any:
+        place = repair()
         PostgresSource(log, capture.options).drop()
         return place
 
@@ -525,6 +525,22 @@ def test_a_drop_while_a_lost_slot_is_repaired(
         again.run()
     slots = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s"
     assert source.execute(slots, (capture.options.names.slot,)).fetchone() == (0,)
+
+
+def test_a_database_that_was_restored(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+    """Its tables have other numbers, and some of them those that others had: the names count."""
+    source.execute("CREATE TABLE a (id int4 PRIMARY KEY, n int4); CREATE TABLE b (id int4 PRIMARY KEY, n int4)")
+    source.execute("INSERT INTO a VALUES (1, 1), (2, 1); INSERT INTO b VALUES (2, 2), (3, 2)")
+    capture = make("a", "b")
+    catch_up(capture, source)
+    drop_slot(source, capture.options)
+    source.execute("ALTER TABLE a RENAME TO c; ALTER TABLE b RENAME TO a; ALTER TABLE c RENAME TO b")
+    again = make("a", "b")
+    again.run(lambda _: len(list(again.tables.active())) == 2 and not again.tables.incomplete)
+    catch_up(again, source)
+    source.execute("INSERT INTO a VALUES (4, 4); DELETE FROM b WHERE id = 1")
+    catch_up(again, source)
+    assert_same(source, log, again, ["a", "b"])
 
 
 def test_the_only_publication_is_dropped(

@@ -365,8 +365,7 @@ class Capture:
         self._say(f"{lost.message} Every table is compared with a new one.")
         self.tables.load()
         before = self.log.bookmark(names.position)
-        wanted = [table.relation.oid for table in self.tables.active() if self.tables.is_wanted(table)]
-        slot, published = self._new_slot(wanted)
+        slot, published = self._new_slot()
         event = Event(format_lsn(slot), "", "", "slot lost", lost.message)
         outbox = Outbox(self.log, self.options)
         again = [each for each in self.tables.active() if not each.append_only and not outbox.is_outbox(each)]
@@ -385,11 +384,13 @@ class Capture:
                 raise CaptureOvertaken(self.options.name, lost.captured, str(commit.result.actual))
             raise lost
 
-    def _new_slot(self, oids: Sequence[int]) -> tuple[int, dict[str, int]]:
-        """Makes the slot again, and what else these tables need: where it begins, and which publications there are."""
+    def _new_slot(self) -> tuple[int, dict[str, int]]:
+        """Makes the slot again, and what else the tables need: where it begins, and which publications there are."""
         with self.options.address.connect() as connection:
             try:
-                plan = check(connection, self.options, only=oids)
+                self.tables.recognise({table.relation.oid: table for table in tables_of(connection)})
+                wanted = [table.relation.oid for table in self.tables.active() if self.tables.is_wanted(table)]
+                plan = check(connection, self.options, only=wanted)
                 publish(connection, self.options, plan, self._say)
                 if plan.has_slot:
                     drop_slot(connection, self.options)

@@ -160,6 +160,20 @@ class Tables:
         """Takes notice of partitions that came, went, or were written anew."""
         self._set(replace(table, parts=parts, files=files), 0)
 
+    def recognise(self, there: Mapping[int, SourceTable]) -> None:
+        """Forgets tables whose numbers are those of others: a database that was restored numbers its tables anew.
+
+        What has the name of one that is forgotten is found again, and takes over its topic.
+        """
+        names = {each.name for each in there.values()}
+        for oid, table in list(self.by_oid.items()):
+            found = there.get(oid)
+            renamed = table.name not in names and found is not None and found.relation.columns == table.relation.columns
+            if found is not None and found.name != table.name and not renamed:
+                self.note(table, 0, "forgotten", f"its number is that of {found.name} now")
+                del self.by_oid[oid]
+                self.changed = True
+
     def is_wanted(self, table: Table) -> bool:
         """Whether the source names a table, under its name or, if it was renamed, under the one that it had."""
         names = ((table.relation.schema, table.relation.table), table.found_as)
