@@ -209,7 +209,8 @@ class Beginning:
         position = self._log.bookmark(names.position)
         places = {chunk.number: self._snapshot.read_at(chunk) or 0 for chunk in chunks}
         occurrences: dict[int, Occurrences] = {}
-        self._stop_unfit(chunks, end)
+        with self._snapshot.trimmed():
+            self._stop_unfit(chunks, end)
         with self._snapshot.trimmed(), self._log.commit() as commit:
             for place in sorted({*places.values(), *changes}):
                 # Changes up to a place come before what was read there.
