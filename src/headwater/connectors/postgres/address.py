@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGconn
 
 from headwater.cdc.values import SESSION
+from headwater.connectors.postgres.waiting import wait
 from headwater.errors import QueryFailed, SourceUnavailable, UsageError
 
 CONNECT_SECONDS_MAX = 10
@@ -106,10 +106,8 @@ def _complete(connection: PGconn, seconds_max: float) -> None:
         wanted = connection.connect_poll()
         if wanted not in (pq.PollingStatus.READING, pq.PollingStatus.WRITING):
             return
-        sockets = [connection.socket]
-        reads, writes = (sockets, []) if wanted == pq.PollingStatus.READING else ([], sockets)
         left = deadline - time.monotonic()
-        if left <= 0 or not any(select.select(reads, writes, [], left)):
+        if left <= 0 or not wait(connection.socket, left, writing=wanted == pq.PollingStatus.WRITING):
             return
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import struct
 import time
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from headwater.cdc.lsn import format_lsn
 from headwater.cdc.transactions import EPOCH
 from headwater.connectors.postgres.naming import literal, quoted
 from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.waiting import wait
 from headwater.errors import SlotLost, SourceUnavailable
 
 # What is decoded and committed together at most: enough to share an fsync, little enough to be quick and small.
@@ -92,7 +92,7 @@ class Replication:
         try:
             self._connection.put_copy_data(message)
             while self._connection.flush():
-                select.select([], [self._connection.socket], [])
+                wait(self._connection.socket, None, writing=True)
         except psycopg.OperationalError as error:
             raise self._options.address.unavailable(error) from error
 
@@ -101,10 +101,10 @@ class Replication:
 
     def _wait(self, seconds: float) -> bool:
         """Whether something came within the time, which libpq then has."""
-        readable, _, _ = select.select([self._connection.socket], [], [], seconds)
+        readable = wait(self._connection.socket, seconds)
         if readable:
             self._connection.consume_input()
-        return bool(readable)
+        return readable
 
     def _take(self, received: Received) -> None:
         take, keep = self._connection.get_copy_data, received.payloads.append

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import threading
 import time
 import uuid
@@ -18,6 +17,7 @@ from headwater.connectors.postgres.checks import Plan, create_publication, may_a
 from headwater.connectors.postgres.inventory import Connection, SourceTable
 from headwater.connectors.postgres.naming import qualified, quoted
 from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.waiting import wait
 from headwater.errors import SourceUnavailable
 
 Say = Callable[[str], None]
@@ -129,7 +129,7 @@ def _result(connection: PGconn, stop: threading.Event, say: Say) -> PGresult:
             say(
                 "The slot waits for transactions that began before: SELECT * FROM pg_stat_activity ORDER BY xact_start;"
             )
-        select.select([connection.socket], [], [], POLL_SECONDS)
+        wait(connection.socket, POLL_SECONDS)
     result = connection.get_result()
     assert result is not None
     while connection.get_result() is not None:
