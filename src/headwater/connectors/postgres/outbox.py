@@ -87,7 +87,8 @@ class Outbox:
                 rows = rows.set_column(rows.schema.get_field_index(column), column, texts)
         found: list[Events] = []
         for name in pc.unique(rows[TOPIC]).to_pylist():
-            mine = pc.fill_null(pc.equal(rows[TOPIC], name), name is None).to_numpy(zero_copy_only=False)
+            named = rows[TOPIC].is_null() if name is None else pc.fill_null(pc.equal(rows[TOPIC], name), False)
+            mine = named.to_numpy(zero_copy_only=False)
             part = rows.filter(pa.array(mine)).select([KEY, PAYLOAD, HEADERS.name])
             found += self.events(name or "", part, numbers[mine])
         yield from _merged(found)
