@@ -249,6 +249,8 @@ def test_files_that_a_killed_snapshot_has_left_go(source: Source, make: Make) ->
 @pytest.mark.usefixtures("small_chunks")
 def test_between_chunks_nobody_waits_for_a_lock(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
     fill(source)
+    for table in "te":  # which would hold a lock, too
+        source.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)".encode())
     capture = make("t", "e", snapshot_workers=1)
     locked: list[str] = []
 
