@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -29,6 +29,14 @@ def catch_up(capture: Capture, source: psycopg.Connection[Any], seconds: float =
         return capture.applier.passed >= end and not state["jobs"] and not capture.tables.incomplete
 
     capture.run(reached)
+
+
+def wait_for(true: Callable[[], object], seconds: float = 300) -> None:
+    """Returns when it is true."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def source_rows(source: psycopg.Connection[Any], query: str) -> list[dict[str, Any]]:

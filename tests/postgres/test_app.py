@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 import headwater as hw
 from headwater.connectors.running import Captures
 from headwater.errors import UsageError
+from tests.postgres.oracle import wait_for
 from tests.postgres.servers import Server
 
 Source = psycopg.Connection[Any]
@@ -89,13 +90,6 @@ def rows(app: hw.App, view: str, *, fresh: bool = False) -> list[tuple[Any, ...]
     if fresh:
         app.catch_up()
     return sorted(tuple(row.values()) for row in app.read(view).to_pylist())
-
-
-def wait_for(true: Any, seconds: float = 200) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 class Shell:

@@ -11,13 +11,14 @@ import pytest
 
 import headwater as hw
 from headwater.cdc import comparison
+from headwater.connectors.postgres import audit as auditing
 from headwater.connectors.postgres.audit import Audit
 from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.source import PostgresSource
 from headwater.connectors.running import Captures
 from headwater.errors import UsageError
 from tests.postgres.conftest import Make
-from tests.postgres.oracle import assert_same, catch_up
+from tests.postgres.oracle import assert_same, catch_up, wait_for
 from tests.postgres.servers import Server
 from tests.postgres.test_snapshots import writing
 from tests.postgres.test_values import insert, typed
@@ -170,9 +171,26 @@ def test_rows_without_a_key(source: Source, log: hw.EmbeddedLog, make: Make) -> 
 
 
 def test_a_table_that_was_changed_unnoticed_is_not_compared(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
-    source.execute("CREATE TABLE t (id int8 PRIMARY KEY, n int4)")
+    source.execute("CREATE TABLE t (id int8 PRIMARY KEY, n int4); INSERT INTO t VALUES (1, 1)")
     capture = make("t")
     catch_up(capture, source)
-    source.execute("ALTER TABLE t ADD COLUMN more int4")
-    with pytest.raises(UsageError, match="does not know of it yet"):
+    with audited(log, capture) as audit:
+        source.execute("ALTER TABLE t ADD COLUMN more int4 DEFAULT 7")
+        with pytest.raises(UsageError, match="does not know of it yet"):
+            audit.audit()
+        audit.snapshot("t")
+        topic = capture.options.names.topic("public", "t")
+        wait_for(lambda: log.table(topic).to_pylist()[0].get("more") == 7)
+        assert only(audit.audit()).equal
+
+
+def test_an_audit_without_a_capture_says_so(
+    source: Source, log: hw.EmbeddedLog, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auditing, "WAIT_SECONDS_MAX", 0.3)
+    source.execute("CREATE TABLE t (id int8 PRIMARY KEY)")
+    capture = make("t")
+    catch_up(capture, source)
+    source.execute("INSERT INTO t VALUES (1)")
+    with pytest.raises(UsageError, match="Let the capture run while you audit"):
         PostgresSource(log, capture.options).audit()

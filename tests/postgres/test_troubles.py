@@ -19,18 +19,11 @@ from headwater.connectors.postgres.source import PostgresSource
 from headwater.connectors.running import Captures
 from headwater.errors import CaptureDropped, CaptureRefused, DiskFull, UsageError
 from tests.postgres.conftest import Make
-from tests.postgres.oracle import assert_same, catch_up, log_rows
+from tests.postgres.oracle import assert_same, catch_up, log_rows, wait_for
 from tests.postgres.servers import Server
 from tests.postgres.test_tables import counted, history
 
 Source = psycopg.Connection[Any]
-
-
-def wait_for(true: Any, seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @contextmanager

@@ -110,7 +110,7 @@ def _locked(connection: Connection, table: Table) -> SourceTable:
     if source is None or source.relation.columns != table.relation.columns:
         raise UsageError(
             f"Table {table.name} was changed, and the log does not know of it yet.",
-            hint="Let the capture run (`headwater capture APP`), and audit then.",
+            hint=f"Read it anew (`headwater capture snapshot APP {table.name}`) or change a row of it, and audit then.",
         )
     return source
 
