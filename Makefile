@@ -1,6 +1,6 @@
 # Every command of the project; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-log bench-engine bench-capture torture-log torture-capture fuzz-views lock clean
+.PHONY: help setup demo test check bench bench-log bench-engine bench-capture servers torture-log torture-capture fuzz-views lock clean
 
 bin := .venv/bin
 python := $(bin)/python
@@ -28,7 +28,10 @@ $(ready): requirements.lock pyproject.toml tools/setup
 demo: setup ## run the demonstration
 	@$(DEMO)
 
-test: setup ## run every test, or some: make test TESTS=tests/unit TEST_OPTIONS=-x
+servers:
+	@tools/test_servers
+
+test: setup servers ## run every test, or some: make test TESTS=tests/unit TEST_OPTIONS=-x
 	$(bin)/pytest $(TEST_OPTIONS) $(TESTS)
 
 check: setup ## check format, style, types and the layers

