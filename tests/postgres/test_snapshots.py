@@ -14,8 +14,11 @@ import headwater as hw
 from headwater.connectors.postgres import snapshot
 from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.setup import drop_slot
+from headwater.connectors.postgres.source import PostgresSource
+from headwater.connectors.postgres.state import read_state
+from headwater.connectors.running import Captures
 from tests.postgres.conftest import Make
-from tests.postgres.oracle import assert_same, catch_up
+from tests.postgres.oracle import assert_same, catch_up, wait_for
 from tests.postgres.servers import Server
 
 Source = psycopg.Connection[Any]
@@ -131,6 +134,66 @@ def test_a_snapshot_while_changes_flow(
         catch_up(capture, source)
     catch_up(capture, source)
     assert_same(source, log, capture, ["t"])
+
+
+@contextmanager
+def commits_that_wait(source: Source) -> Iterator[None]:
+    """Within the block a commit is in the WAL, for the stream to bring, and nobody sees it: there is no standby."""
+    source.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+    source.execute("SELECT pg_reload_conf()")
+    wait_for(lambda: source.execute("SHOW synchronous_standby_names").fetchone() == ("nobody",))
+    try:
+        yield
+    finally:
+        source.execute("ALTER SYSTEM RESET synchronous_standby_names")
+        source.execute("SELECT pg_reload_conf()")
+
+
+@pytest.mark.parametrize(
+    "change", ["UPDATE t SET version = version + 1 WHERE id > 2500", "DELETE FROM t WHERE id > 2500"]
+)
+def test_a_change_that_the_stream_brings_before_others_see_it(
+    source: Source,
+    log: hw.EmbeddedLog,
+    make: Make,
+    server: Server,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+    change: str,
+) -> None:
+    monkeypatch.setattr(snapshot, "CHUNK_BLOCKS", 1)
+    fill(source)
+    source.execute("SET synchronous_commit = local")
+    source.execute(f"ALTER DATABASE {database} SET synchronous_commit = local".encode())
+    capture = make("t")
+    catch_up(capture, source)
+    topic = capture.options.names.topic("public", "t")
+    before = log.offsets(topic)[0][1]
+
+    def waits() -> None:
+        with server.connect(database) as connection:
+            connection.execute("SET synchronous_commit = on")
+            connection.execute(change.encode())
+
+    with Captures([capture]) as running:
+        running.wait_until_ready(lambda: False)
+        with commits_that_wait(source):
+            PostgresSource(log, capture.options).snapshot("t")
+            wait_for(lambda: log.offsets(topic)[0][1] > before)
+            changer = threading.Thread(target=waits)
+            changer.start()
+            wait_for(lambda: read_state(log, capture.options)["jobs"] == [])
+            assert changer.is_alive()
+            seen = source.execute("SELECT count(*) FROM t WHERE id > 2500 AND version = 0").fetchone()
+            assert seen == (2500,)
+        changer.join()
+        running.check()
+    catch_up(capture, source)
+    assert_same(source, log, capture, ["t"])
+    changed = [record.offset for record in log.read(topic) if record.headers["op"] in "ud"]
+    assert changed
+    read_later = [record for record in log.read(topic) if record.headers["op"] == "r" and record.offset > changed[-1]]
+    assert read_later, "the change came after everything was read"
 
 
 @pytest.mark.usefixtures("small_chunks")

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from headwater.cdc.arrays import parse_array
 from headwater.cdc.types import arrow_type
 from headwater.cdc.values import convert
-from headwater.cdc.windows import Window
 
 
 def modifier(precision: int, scale: int) -> int:
@@ -67,11 +66,3 @@ def test_arrays_are_read_back(elements: list[str | None]) -> None:
 @pytest.mark.parametrize("text", ["", "{", "{1", "{1,2}}", "[0:1]={1,2}", "{{1},{2}}", '{"a}', "{1 2"])
 def test_what_is_no_plain_array(text: str) -> None:
     assert parse_array(text) is None
-
-
-def test_a_window_leaves_out_what_passed() -> None:
-    chunk = pa.table({"id": [1, 2, 3], "n": [0, 0, 0]})
-    window = Window(("id",))
-    assert window.unaffected(chunk) is chunk
-    window.pass_by(pa.table({"id": pa.array([2], pa.int32())}))
-    assert window.unaffected(chunk)["id"].to_pylist() == [1, 3]

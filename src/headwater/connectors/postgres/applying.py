@@ -35,6 +35,7 @@ from headwater.cdc.stretch import (
     of_kinds,
 )
 from headwater.cdc.transactions import LogicalMessage, Transaction, read_message
+from headwater.cdc.windows import Xids
 from headwater.connectors.postgres.occurrences import Occurrences, keyed_changes, live_keys
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import Outbox
@@ -58,11 +59,11 @@ PUT_BACK_ROWS = 2000
 class Observer(Protocol):
     """Who wants to know what passes: a snapshot that is being taken, an outbox."""
 
-    def rows(self, table: Table, rows: pa.Table) -> None:
-        """Rows of a table are about to be committed."""
+    def rows(self, table: Table, rows: pa.Table, xids: Xids) -> None:
+        """Rows of a table are about to be committed, each changed by a transaction."""
 
-    def truncated(self, table: Table) -> None:
-        """A table was emptied."""
+    def truncated(self, table: Table, xid: int) -> None:
+        """A table was emptied by a transaction."""
 
     def message(self, message: LogicalMessage, staging: Staging, transaction: Transaction) -> bool:
         """A message of a transaction; what is staged is committed with it. Whether there is something to commit."""
@@ -178,6 +179,7 @@ class Applier:
         if not len(used):
             return
         headers = [item.transactions[number].headers for number in used]
+        xids = np.array([item.transactions[number].xid for number in used], np.int64)
         tables = []
         for table, changes in decoded:
             numbers = np.searchsorted(used, owner[changes.messages])
@@ -187,7 +189,7 @@ class Applier:
             for table, rows, numbers in tables:
                 if not self._goes_on(table):
                     continue
-                self._observer.rows(table, rows)
+                self._observer.rows(table, rows, xids[numbers])
                 for part in self._outbox.route(table, rows, numbers):
                     if len(used) == 1:
                         commit.append(part.topic, part.rows)
@@ -240,7 +242,7 @@ class Applier:
         earlier = itertools.chain(staging.seen(table.topic), self.uncommitted(table)) if changes.unchanged else ()
         numbers = np.zeros(len(changes.messages), np.int64)
         whole = _with_system(self._whole(table, changes, earlier), [transaction.headers], numbers, uniform=True)
-        self._observer.rows(table, whole)
+        self._observer.rows(table, whole, np.full(whole.num_rows, transaction.xid, np.int64))
         for part in self._outbox.route(table, whole, numbers):
             staging.add(part.topic, part.rows)
 
@@ -286,7 +288,7 @@ class Applier:
             if table is None or table.stopped is not None or transaction.end <= table.since:
                 continue
             self._tables.truncated(table, transaction.end)
-            self._observer.truncated(table)
+            self._observer.truncated(table, transaction.xid)
             if table.append_only:
                 continue
             self._occurrences.pop(oid, None)
@@ -297,7 +299,7 @@ class Applier:
             keys = [there, *staging.seen(table.topic), *self.uncommitted(table)]
             gone = pa.concat_tables([each.select(columns).cast(keys[0].select(columns).schema) for each in keys])
             rows = tombstones(gone.group_by(columns).aggregate([]), [transaction.headers])
-            self._observer.rows(table, rows)
+            self._observer.rows(table, rows, np.full(rows.num_rows, transaction.xid, np.int64))
             staging.add(table.topic, rows)
 
     def _decoded(

@@ -21,6 +21,7 @@ import pyarrow as pa
 from headwater.cdc.gathering import Gatherer, Large, Small
 from headwater.cdc.lsn import format_lsn
 from headwater.cdc.transactions import LogicalMessage, Transaction
+from headwater.cdc.windows import Xids
 from headwater.connectors.postgres.applying import Applier, Fill, captured_to, position_of
 from headwater.connectors.postgres.checks import Plan, check, publications
 from headwater.connectors.postgres.incremental import new_job
@@ -334,10 +335,10 @@ class _Collecting:
 class _Deaf:
     """Nobody wants to know what passes."""
 
-    def rows(self, _table: Table, _rows: pa.Table) -> None:
+    def rows(self, _table: Table, _rows: pa.Table, _xids: Xids) -> None:
         pass
 
-    def truncated(self, _table: Table) -> None:
+    def truncated(self, _table: Table, _xid: int) -> None:
         pass
 
     def message(self, _message: LogicalMessage, _staging: Staging, _transaction: Transaction) -> bool:

@@ -1,7 +1,7 @@
 """Incremental snapshots: reads a table, or a part of it, while changes flow, and lets each row in where it is right.
 
-Jobs wait in a bookmark, so that any process can ask for one and none is forgotten. A thread reads chunk after chunk
-between two marks in the WAL; the stream brings the marks back, and with the second one the chunk enters the log.
+Jobs wait in a bookmark, so that any process can ask for one and none is forgotten. A thread reads chunk after chunk,
+and puts a mark into the WAL behind each; the stream brings the mark back, and with it the chunk enters the log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from headwater.cdc.transactions import LogicalMessage, Transaction
 from headwater.cdc.values import convert
-from headwater.cdc.windows import Window, key_hashes
+from headwater.cdc.windows import Hashes, Passing, Visibility, Xids, key_hashes
 from headwater.connectors.postgres import snapshot
 from headwater.connectors.postgres.applying import tombstones
 from headwater.connectors.postgres.copying import Blocks, Copier, selected
@@ -35,6 +35,7 @@ from headwater.log.commit import Commit
 from headwater.log.port import Log
 
 POLL_SECONDS = 0.2
+POLL_SECONDS_MIN = 0.005
 # So often a read is tried, with a rest in between, before it is the table that can not be read.
 READ_TRIES_MAX = 5
 # Keys that passed are put together when there are so many parts of them.
@@ -101,14 +102,24 @@ def keys_job(oid: int, keys: Sequence[Sequence[str]]) -> Job:
 
 @dataclass(slots=True)
 class _Chunk:
-    """What is between two marks: which, and once it was read, its rows."""
+    """What a mark lets in: which, and once it was read, its rows, and which transactions they are sure to show."""
 
     token: str
     job: Job
     table: Table
     blocks: Blocks | None
-    window: Window | None = None
+    seen: Visibility | None = None
     rows: pa.Table | None = None
+    entered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """What comes by of the table that a job reads, from before the job's first chunk on."""
+
+    job: str
+    oid: int
+    passing: Passing
 
 
 class Incremental:
@@ -124,10 +135,10 @@ class Incremental:
         self._log, self._options, self._tables, self._other = log, options, tables, other
         self._state: dict[str, Any] = {}
         self.jobs: list[Job] = []
-        self._settled: set[str] = set()
         self._failures: Counter[str] = Counter()
         self._next: dict[str, Any] | None = None
         self._chunk: _Chunk | None = None
+        self._watch: _Watch | None = None
         self._reading: str | None = None
         self._seen: dict[str, list[Any]] = {}
         self._change = threading.Condition()
@@ -175,16 +186,16 @@ class Incremental:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        self._chunk, self._seen = None, {}
+        self._chunk, self._watch, self._seen = None, None, {}
 
     # What the stream's thread calls
 
-    def rows(self, table: Table, rows: pa.Table) -> None:
+    def rows(self, table: Table, rows: pa.Table, xids: Xids) -> None:
         if not table.key:
             return
-        chunk = self._chunk
-        if chunk is not None and chunk.window is not None and chunk.table.relation.oid == table.relation.oid:
-            chunk.window.pass_by(rows)
+        watch = self._watch
+        if watch is not None and watch.oid == table.relation.oid:
+            watch.passing.pass_by(rows, xids)
         for job in self.jobs:
             if job.purge and job.oid == table.relation.oid and job.id in self._seen:
                 seen = self._seen[job.id]
@@ -192,11 +203,11 @@ class Incremental:
                 if len(seen) > SEEN_PARTS_MAX:
                     seen[:] = [np.unique(np.concatenate(seen))]
 
-    def truncated(self, table: Table) -> None:
+    def truncated(self, table: Table, xid: int) -> None:
         # Not only keys that the log has: the chunk may have others.
-        chunk = self._chunk
-        if chunk is not None and chunk.window is not None and chunk.table.relation.oid == table.relation.oid:
-            chunk.window.emptied = True
+        watch = self._watch
+        if watch is not None and watch.oid == table.relation.oid:
+            watch.passing.empty(xid)
 
     def message(self, message: LogicalMessage, staging: Staging, transaction: Transaction) -> bool:
         if message.prefix != self._options.names.watermark:
@@ -205,9 +216,6 @@ class Incremental:
         chunk = self._chunk
         # A mark of a capture that was killed: its chunk is read again.
         if chunk is None or mark["token"] != chunk.token:
-            return False
-        if mark["mark"] == "low":
-            chunk.window = Window(chunk.table.key)
             return False
         self._enter(chunk, staging, transaction)
         return True
@@ -241,7 +249,7 @@ class Incremental:
             self._take(self._next)
             self._next = None
             chunk = self._chunk
-            if chunk is not None and chunk.rows is not None and chunk.window is not None:
+            if chunk is not None and chunk.entered:
                 self._chunk = None
             self._change.notify_all()
 
@@ -256,9 +264,11 @@ class Incremental:
             self._next = {**self._state, "jobs": [*kept, *(mine[each] for each in mine if each not in before)]}
 
     def _enter(self, chunk: _Chunk, staging: Staging, transaction: Transaction) -> None:
-        """Lets a chunk into the log, where its second mark is."""
-        assert chunk.window is not None
+        """Lets a chunk into the log, where its mark is."""
+        assert self._watch is not None
         assert chunk.rows is not None
+        assert chunk.seen is not None
+        chunk.entered, passing = True, self._watch.passing
         headers = transaction.headers
         table, job = chunk.table, chunk.job
         reason = unfit_key(table, chunk.rows)
@@ -267,14 +277,14 @@ class Incremental:
             self._tables.stop(table, reason, transaction.end)
             self._next = dict(self._state)
             return
-        rows = completed(chunk.window.unaffected(chunk.rows), headers)
+        rows = completed(passing.unaffected(chunk.rows, chunk.seen), headers)
         if job.purge:
             self._seen[job.id].append(key_hashes(chunk.rows, table.key))
         staging.add(table.topic, rows)
         self.rows_read += rows.num_rows
         if job.keys:
-            absent = Window(table.key, [key_hashes(chunk.rows, table.key)]).unaffected(_typed_keys(job, table))
-            staging.add(table.topic, tombstones(chunk.window.unaffected(absent), [headers]))
+            absent = _without(_typed_keys(job, table), key_hashes(chunk.rows, table.key), table.key)
+            staging.add(table.topic, tombstones(passing.unaffected(absent, chunk.seen), [headers]))
         left = _left(job.blocks or (), chunk.blocks)
         if not left and job.purge:
             staging.add(table.topic, tombstones(self._gone(table, job), [headers]))
@@ -286,7 +296,7 @@ class Incremental:
         """The keys that the log has, and that were neither read nor changed since the job began."""
         there = live_keys(self._log, table.topic, table.key)
         seen = np.concatenate([np.empty(0, np.uint64), *self._seen.pop(job.id)])
-        return there.filter(pa.array(~np.isin(key_hashes(there, table.key), seen)))
+        return _without(there, seen, table.key)
 
     # What the reading thread does
 
@@ -341,6 +351,9 @@ class Incremental:
             # What was read before the last stop is not known any more: all of it is read again.
             self._seen[job.id] = []
             job = replace(job, blocks=None)
+        if self._watch is None or self._watch.job != job.id:
+            self._watch = _Watch(job.id, job.oid, Passing(table.key))
+            self._wait_for_others(connection, self._watch.passing)
         if job.keys:
             query = _keys_query(job, table, source)
             self._read_chunk(_Chunk(uuid.uuid4().hex, job, table, None), query, connection, copier)
@@ -348,23 +361,20 @@ class Incremental:
         layout = layout_of(connection, [table])
         if job.blocks is None or job.layout != layout:
             # Not planned yet, or written anew since: rows may lie in blocks that were read before they did.
-            if job.id not in self._settled:
-                self._wait_for_others(connection)
-            layout = layout_of(connection, [table])
             job = replace(job, blocks=tuple(parts_of(connection, table)), layout=layout)
         blocks = _next(job.blocks or ())
         chosen = None if blocks is None else chunk_query(table, blocks, job.where)
         self._read_chunk(_Chunk(uuid.uuid4().hex, job, table, blocks), chosen, connection, copier)
 
     def _read_chunk(self, chunk: _Chunk, query: str | None, connection: Connection, copier: Copier) -> None:
-        """Reads between two marks, and returns when the stream has brought the second one.
+        """Reads, puts a mark behind it, and returns when the stream has brought that.
 
         A chunk of a table that is written anew while it is read does not count: the mark that would let it in is not
         written, and the job is planned again.
         """
         with self._change:
             self._chunk = chunk
-        self._mark(connection, chunk, "low")
+        chunk.seen = _visibility(connection)
         relation = chunk.table.relation
         parts = [] if query is None else list(copier.rows(relation, query))
         empty = relation.arrow.empty_table()
@@ -373,27 +383,28 @@ class Incremental:
             with self._change:
                 self._chunk = None
             return
-        self._mark(connection, chunk, "high")
+        self._mark(connection, chunk)
         with self._change:
             self._change.wait_for(lambda: self._chunk is not chunk or self._stopped.is_set())
 
-    def _wait_for_others(self, connection: Connection) -> None:
-        """Returns when all transactions that run now have ended; that counts for all jobs that there are now.
+    def _wait_for_others(self, connection: Connection, passing: Passing) -> None:
+        """Returns when all transactions that run now have ended.
 
-        One that changed the table before it was published has changes that the stream does not bring: they have to be
-        there, for all to see, when the table is read.
+        Those that came by in the stream before anybody watched are then seen by whoever reads. And so are those that
+        changed the table before it was published, whose changes the stream does not bring.
         """
-        settled = {job.id for job in self.jobs}
-        [(now,)] = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8").fetchall()
+        [(now,)] = connection.execute("SELECT pg_current_xact_id()::text::int8").fetchall()
+        pause = POLL_SECONDS_MIN
         while not self._stopped.is_set():
             [(oldest,)] = connection.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8").fetchall()
             if oldest >= now:
-                self._settled = settled
                 return
-            self._stopped.wait(POLL_SECONDS)
+            passing.visibility = _visibility(connection)
+            self._stopped.wait(pause)
+            pause = min(2 * pause, POLL_SECONDS)
 
-    def _mark(self, connection: Connection, chunk: _Chunk, mark: str) -> None:
-        content = json.dumps({"token": chunk.token, "job": chunk.job.id, "mark": mark})
+    def _mark(self, connection: Connection, chunk: _Chunk) -> None:
+        content = json.dumps({"token": chunk.token, "job": chunk.job.id})
         connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", (self._options.names.watermark, content))
 
     def _wait_for_job(self) -> Job | None:
@@ -422,6 +433,17 @@ class Incremental:
         """Adds to a commit that a job is done."""
         left = [each for each in self._state["jobs"] if each["id"] != job.id]
         commit.bookmark(self._options.names.snapshot, {**self._state, "jobs": left}, expect=self._state)
+
+
+def _visibility(connection: Connection) -> Visibility:
+    """What a query sees from now on."""
+    [(text,)] = connection.execute("SELECT pg_current_snapshot()::text").fetchall()
+    return Visibility.parse(text)
+
+
+def _without(keys: pa.Table, hashes: Hashes, key: Sequence[str]) -> pa.Table:
+    """The keys that do not have one of some hashes."""
+    return keys.filter(pa.array(~np.isin(key_hashes(keys, key), hashes)))
 
 
 def _next(blocks: Sequence[Blocks]) -> Blocks | None:
