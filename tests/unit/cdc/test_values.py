@@ -5,12 +5,14 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.cdc.arrays import parse_array
+from headwater.cdc.headers import HEADERS, header_column
 from headwater.cdc.types import arrow_type
 from headwater.cdc.values import convert
 
@@ -66,3 +68,13 @@ def test_arrays_are_read_back(elements: list[str | None]) -> None:
 @pytest.mark.parametrize("text", ["", "{", "{1", "{1,2}}", "[0:1]={1,2}", "{{1},{2}}", '{"a}', "{1 2"])
 def test_what_is_no_plain_array(text: str) -> None:
     assert parse_array(text) is None
+
+
+@pytest.mark.parametrize("operations", ["rrr", "cud", "r", ""])
+@pytest.mark.parametrize("shared", [{"lsn": "0/10", "xid": "7"}, {}, {"origin": "Köln", "empty": ""}])
+def test_headers_of_one_transaction(operations: str, shared: dict[str, str]) -> None:
+    letters = np.frombuffer(operations.encode(), np.uint8)
+    found = header_column([shared], np.zeros(len(letters), np.int64), letters)
+    found.validate(full=True)
+    assert found.type == HEADERS.type
+    assert [dict(each) for each in found.to_pylist()] == [{"op": letter, **shared} for letter in operations]
