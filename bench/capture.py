@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
 import sys
 import tempfile
@@ -41,15 +40,17 @@ CREATE TABLE orders (id int8 PRIMARY KEY, customer_id int8, amount numeric(10,2)
 CREATE SEQUENCE numbers;
 INSERT INTO orders SELECT -g, g % 1000, g * 0.01, 'new', now() FROM generate_series(1, 10000) g;
 """
-# Two inserts, an update and a delete per transaction: the table keeps growing by one row.
+# Two inserts, an update and a delete per transaction: the table keeps growing by one row. They are sent together: the
+# time between statements is the client's.
 SCRIPT = """\\set a random(1, 10000)
-BEGIN;
-INSERT INTO orders VALUES (nextval('numbers'), :a, :a * 0.01, 'new', now());
-INSERT INTO orders VALUES (nextval('numbers'), :a, :a * 0.02, 'new', now());
-UPDATE orders SET status = 'paid', amount = amount + 1 WHERE id = -:a;
-DELETE FROM orders WHERE id = currval('numbers');
+BEGIN\\;
+INSERT INTO orders VALUES (nextval('numbers'), :a, :a * 0.01, 'new', now())\\;
+INSERT INTO orders VALUES (nextval('numbers'), :a, :a * 0.02, 'new', now())\\;
+UPDATE orders SET status = 'paid', amount = amount + 1 WHERE id = -:a\\;
+DELETE FROM orders WHERE id = currval('numbers')\\;
 COMMIT;
 """
+CLIENTS = 8
 PROCEDURE = """
 CREATE PROCEDURE load(transactions int, seed int) LANGUAGE plpgsql AS $$
 DECLARE a int;
@@ -114,6 +115,7 @@ class Bench:
             [sys.executable, Path(__file__).with_name("capture_worker.py"), *map(str, arguments)]
         )
         try:
+            self.wait_for_slot(self.options.names.slot)
             yield
         finally:
             process.kill()
@@ -131,14 +133,12 @@ class Bench:
         place = self.directory / f"debezium-{time.monotonic_ns()}"
         return self.debezium.start("127.0.0.1", PORT, self.database, "other", "other", events, place)
 
-    def wait_for_debezium(self) -> None:
-        """Returns when the engine streams: it takes seconds to start."""
+    def wait_for_slot(self, name: str) -> None:
+        """Returns when somebody streams from it."""
+        query = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND active"
         with self.connect() as connection:
-            while not connection.execute(
-                "SELECT 1 FROM pg_replication_slots WHERE slot_name = 'other' AND active"
-            ).fetchone():
-                time.sleep(0.1)
-        time.sleep(2)
+            while not connection.execute(query, (name,)).fetchone():
+                time.sleep(0.01)
 
 
 def backlog(bench: Bench, transactions: int) -> Iterator[Line]:
@@ -146,14 +146,14 @@ def backlog(bench: Bench, transactions: int) -> Iterator[Line]:
     with hw.open(bench.directory / "log", upkeep=False) as log:
         before = _records(log)
         changes = bench.load(transactions)
-        began = time.perf_counter()
         with bench.capturing():
+            began = time.perf_counter()
             while _records(log) < before + changes:
                 if time.perf_counter() - began > 600:
                     raise TimeoutError(f"{_records(log) - before} of {changes} changes")
                 time.sleep(0.01)
             seconds = time.perf_counter() - began
-    note = f"{transactions:,} transactions of {PER_TRANSACTION}, start of the process included"
+    note = f"{transactions:,} transactions of {PER_TRANSACTION}, from the start of the stream, durable"
     yield Line("changes captured from a backlog", changes / seconds, "changes/s", goal=50_000, note=note)
     if bench.debezium is not None:
         found = result(bench.start_debezium(changes), 600)
@@ -182,7 +182,6 @@ def latency(bench: Bench, rate: int, seconds: int) -> Iterator[Line]:
                     return
 
         with bench.capturing():
-            time.sleep(3)
             thread = threading.Thread(target=follow)
             thread.start()
             _pgbench(bench, rate // PER_TRANSACTION, seconds)
@@ -220,7 +219,6 @@ def latency_of_view(bench: Bench, rate: int, seconds: int) -> Iterator[Line]:
     with hw.App(f"views-{rate}", log=bench.directory / "log") as app:
         app.view("states", "SELECT status, count(*) AS orders, sum(amount) AS amount FROM shop.orders GROUP BY status")
         with bench.capturing():
-            time.sleep(3)
             app.catch_up()
             start = app.log.position()
             thread = threading.Thread(target=app.run, args=(note,))
@@ -247,7 +245,8 @@ def _latency_of_debezium(bench: Bench, rate: int, seconds: int) -> Iterator[Line
     bench.new_slot()
     # The rate is a goal of pgbench's: a busy server stays below it.
     engine = bench.start_debezium(rate * seconds // 2)
-    bench.wait_for_debezium()
+    bench.wait_for_slot("other")
+    time.sleep(2)
     _pgbench(bench, rate // PER_TRANSACTION, seconds)
     try:
         said = result(engine, 60)
@@ -262,11 +261,10 @@ def _pgbench(bench: Bench, rate: int, seconds: int) -> None:
     script = bench.directory / "script.sql"
     script.write_text(SCRIPT)
     command = [
-        str(bench.server.binaries / "pgbench"), "-n", "-f", str(script), "-c", "4", "-j", "1", "-R", str(rate),
+        str(bench.server.binaries / "pgbench"), "-n", "-f", str(script), "-c", str(CLIENTS), "-R", str(rate),
         "-T", str(seconds), "-U", "postgres", "-h", str(bench.server.data), "-p", str(PORT), bench.database,
     ]  # fmt: skip
-    environment = {**os.environ, "PGOPTIONS": "-c synchronous_commit=off"}
-    subprocess.run(command, check=True, capture_output=True, env=environment)
+    subprocess.run(command, check=True, capture_output=True)
 
 
 def snapshot(bench: Bench, rows: int) -> Iterator[Floor | Line]:
@@ -324,11 +322,11 @@ def main(
             bench.set_up()
             seconds = 5 if quick else 20
             for found in itertools.chain(
-                backlog(bench, 2_000 if quick else 60_000),
+                backlog(bench, 2_000 if quick else 150_000),
                 latency(bench, 1_000, seconds),
                 latency(bench, 10_000, seconds),
                 *([latency_of_view(bench, 1_000, seconds), latency_of_view(bench, 10_000, seconds)] if views else []),
-                snapshot(bench, 50_000 if quick else 2_000_000),
+                snapshot(bench, 50_000 if quick else 5_000_000),
             ):
                 console.print(f"{found.name}: {found.value:,.0f} {found.unit} {found.note}")
                 (floors if isinstance(found, Floor) else lines).append(found)  # type: ignore[arg-type]
