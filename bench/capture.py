@@ -39,6 +39,7 @@ SCHEMA = """
 CREATE TABLE orders (id int8 PRIMARY KEY, customer_id int8, amount numeric(10,2), status text, at timestamptz);
 CREATE SEQUENCE numbers;
 INSERT INTO orders SELECT -g, g % 1000, g * 0.01, 'new', now() FROM generate_series(1, 10000) g;
+ANALYZE orders;
 """
 # Two inserts, an update and a delete per transaction: the table keeps growing by one row. They are sent together: the
 # time between statements is the client's.
