@@ -48,7 +48,7 @@ BEGIN\\;
 INSERT INTO orders VALUES (nextval('numbers'), :a, :a * 0.01, 'new', now())\\;
 INSERT INTO orders VALUES (nextval('numbers'), :a, :a * 0.02, 'new', now())\\;
 UPDATE orders SET status = 'paid', amount = amount + 1 WHERE id = -:a\\;
-DELETE FROM orders WHERE id = currval('numbers')\\;
+DELETE FROM orders WHERE id = (SELECT currval('numbers'))\\;
 COMMIT;
 """
 CLIENTS = 8
@@ -61,7 +61,7 @@ BEGIN
     INSERT INTO orders VALUES (nextval('numbers'), a, a * 0.01, 'new', now());
     INSERT INTO orders VALUES (nextval('numbers'), a, a * 0.02, 'new', now());
     UPDATE orders SET status = 'paid', amount = 1 WHERE id = -a;
-    DELETE FROM orders WHERE id = currval('numbers');
+    DELETE FROM orders WHERE id = (SELECT currval('numbers'));
     COMMIT;
   END LOOP;
 END $$
