@@ -20,6 +20,10 @@ from headwater.errors import SlotLost, SourceUnavailable
 # What is decoded and committed together at most: enough to share an fsync, little enough to be quick and small.
 MESSAGES_MAX = 40_000
 BYTES_MAX = 16 << 20
+# While changes come one behind the other, they are gathered for as long as the last ones took to be committed, so that
+# who is behind shares an fsync among more of them; at most so long, and not if none comes for the gap.
+GATHER_SECONDS_MAX = 0.1
+GAP_SECONDS = 0.001
 _WAL, _KEEPALIVE = ord("w"), ord("k")
 _STATUS = struct.Struct(">cQQQqB")
 # The states in which PostgreSQL says that what was asked for is gone: undefined object, object not in the right state.
@@ -68,20 +72,25 @@ class Replication:
             raise SourceUnavailable(str(options.address), reason.rstrip("."))
         self._connection.nonblocking = 1
         self.confirmed = start
+        self._given_at = time.monotonic()
 
     def receive(self, patience: float) -> Received:
         """What has come by now; waits for it, at most so many seconds. Raises `SourceUnavailable`."""
         received = Received()
+        gather = min(time.monotonic() - self._given_at, GATHER_SECONDS_MAX)
         try:
             self._take(received)
             if not received.payloads and not received.reply_wanted:
                 if not self._wait(patience):
                     return received
                 self._take(received)
-            while not received.is_full and self._wait(0):
+            until = time.monotonic() + gather
+            while not received.is_full and self._wait(GAP_SECONDS if time.monotonic() < until else 0):
                 self._take(received)
         except psycopg.OperationalError as error:
             raise self._options.address.unavailable(error) from error
+        finally:
+            self._given_at = time.monotonic()
         return received
 
     def confirm(self, lsn: int, *, ask: bool = False) -> None:
