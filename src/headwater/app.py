@@ -24,6 +24,7 @@ from headwater.log.embedded import EmbeddedLog, open_log
 from headwater.log.names import check_name
 from headwater.log.options import TopicOptions
 from headwater.log.topic import Topic
+from headwater.model.inlets import HOOK_SCHEMA, STATSD_SCHEMA, Hook, HookStyle, Statsd
 from headwater.model.position import Position
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class App:
         self.directory = self.log.directory / "pipelines" / name
         self._views: dict[str, str] = {}
         self._policies: dict[str, str] = {}
+        self._keys: dict[str, tuple[str, ...]] = {}
+        self._hooks: dict[str, Hook] = {}
+        self._statsd: Statsd | None = None
         self._functions: list[Function] = []
         self._sources: dict[str, PostgresSource] = {}
         self._pipeline_options = pipeline
@@ -117,11 +121,38 @@ class App:
         """The databases that are captured."""
         return dict(self._sources)
 
-    def view(self, name: str, sql: str, *, on_error: OnError = "fail") -> None:
+    def hook(self, name: str, topic: str, *, secret: str | Sequence[str], style: HookStyle = "standard") -> None:
+        """Webhooks that the server takes at `/hooks/{name}`, each once, as records of a topic, which is made.
+
+        `style` says how they are signed: `standard` (Standard Webhooks), `github` or `stripe`. Of several secrets one
+        has to fit, so that they can be changed. Take them from the environment, not from the code.
+        """
+        check_name("hook", name)
+        secrets = (secret,) if isinstance(secret, str) else tuple(secret)
+        self._hooks[name] = Hook(name, topic, style, secrets).check()
+        self.topic(topic, HOOK_SCHEMA)
+
+    def statsd(self, topic: str = "metrics", *, host: str = "127.0.0.1", port: int = 8125) -> None:
+        """StatsD samples that the server takes over UDP, as records of a topic, which is made."""
+        self._statsd = Statsd(topic, host, port)
+        self.topic(topic, STATSD_SCHEMA)
+
+    @property
+    def hooks(self) -> Mapping[str, Hook]:
+        """The webhooks that the server takes."""
+        return dict(self._hooks)
+
+    @property
+    def statsd_inlet(self) -> Statsd | None:
+        """Where the server listens for StatsD samples, if it does."""
+        return self._statsd
+
+    def view(self, name: str, sql: str, *, key: str | Sequence[str] | None = None, on_error: OnError = "fail") -> None:
         """A view: a query over topics and other views, whose result is kept up to date.
 
         `on_error` says what happens when a record makes an expression fail: the pipeline stops before it (`fail`), or
-        goes on without it and keeps it aside (`dead_letter`).
+        goes on without it and keeps it aside (`dead_letter`). `key` names the columns by which the server finds rows:
+        `/views/{name}/{key}`; otherwise it is the first column.
         """
         check_name("view", name)
         if name in self._views:
@@ -131,6 +162,8 @@ class App:
         # Not stripped at its beginning, so that lines are counted as the user does.
         self._views[name] = sql.rstrip().rstrip(";")
         self._policies[name] = on_error
+        if key is not None:
+            self._keys[name] = (key,) if isinstance(key, str) else tuple(key)
         self._runtime = None
 
     def sql_files(self, directory: str | Path) -> list[str]:
@@ -153,6 +186,11 @@ class App:
     def views(self) -> Mapping[str, str]:
         """The SQL of every view."""
         return dict(self._views)
+
+    @property
+    def keys(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns by which rows of views are found, of those views that were given any."""
+        return dict(self._keys)
 
     @property
     def program(self) -> Program:

@@ -17,10 +17,10 @@ from headwater.cli.arguments import Json, Yes, ask, examples
 from headwater.cli.failures import FAILED
 from headwater.cli.output import Column, complain, count, folding, number, print_json, print_line, print_table, say
 from headwater.cli.quantities import format_size
-from headwater.cli.values import format_instant
 from headwater.engine.failures import NotYet, UnknownView
 from headwater.engine.manifest import Size
 from headwater.engine.store import Generation
+from headwater.model.encoding import format_instant
 
 if TYPE_CHECKING:
     from headwater.spark.verification import Verification

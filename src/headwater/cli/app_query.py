@@ -19,8 +19,9 @@ from headwater.cli.app_run import PANEL
 from headwater.cli.arguments import Json, examples
 from headwater.cli.output import Column, count, print_table, say, warn
 from headwater.cli.quantities import parse_duration
-from headwater.cli.values import encoder, readable
+from headwater.cli.values import readable
 from headwater.errors import UsageError
+from headwater.model.encoding import encoder
 from headwater.model.position import Position
 
 

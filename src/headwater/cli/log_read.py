@@ -13,10 +13,11 @@ import typer
 from headwater.cli.arguments import Directory, Json, examples, open_existing
 from headwater.cli.debezium import event_line
 from headwater.cli.places import parse_end, parse_start
-from headwater.cli.values import RecordText, format_instant
+from headwater.cli.values import RecordText
 from headwater.errors import UsageError
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.port import Start
+from headwater.model.encoding import format_instant
 from headwater.model.record import Record
 
 PANEL = "Records"

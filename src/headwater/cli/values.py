@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
-from typing import TypeAlias
-
-import pyarrow as pa
-import pyarrow.types as pat
 
 from headwater.log.topic import Topic
+from headwater.model.encoding import encoder, format_instant
 from headwater.model.record import Record
-
-Encoder: TypeAlias = Callable[[object], object]
 
 
 class RecordText:
@@ -79,35 +71,6 @@ class RecordText:
         return values[0] if len(values) == 1 else values
 
 
-def encoder(arrow: pa.DataType) -> Encoder:
-    """What makes a value of a canonical type, not null, fit for JSON.
-
-    Decimals are strings, timestamps and dates ISO 8601, binary is base64; what JSON has no number for is a string, too.
-    """
-    if pat.is_decimal(arrow):
-        return str
-    if pat.is_timestamp(arrow):
-        return _instant if arrow.tz is not None else _iso
-    if pat.is_date(arrow):
-        return _iso
-    if pat.is_binary(arrow):
-        return _base64
-    if pat.is_floating(arrow):
-        return _float
-    if pat.is_map(arrow):
-        return _map(encoder(arrow.key_type), encoder(arrow.item_type), text_keys=pat.is_string(arrow.key_type))
-    if pat.is_list(arrow):
-        return _array(encoder(arrow.value_type))
-    if pat.is_struct(arrow):
-        return _struct({field.name: encoder(field.type) for field in arrow})
-    return _same
-
-
-def format_instant(at: datetime) -> str:
-    """ISO 8601 in UTC, with a Z."""
-    return at.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
-
-
 def readable(value: object) -> str:
     """A JSON value for people: text without quotes where it can do without."""
     if isinstance(value, str):
@@ -123,60 +86,3 @@ def _glance(value: object, encoded: object) -> str:
         with suppress(UnicodeDecodeError):
             return readable(value.decode())
     return readable(encoded)
-
-
-def _same(value: object) -> object:
-    return value
-
-
-def _iso(value: object) -> str:
-    isoformat: Callable[[], str] = value.isoformat  # type: ignore[attr-defined]
-    return isoformat()
-
-
-def _instant(value: object) -> str:
-    assert isinstance(value, datetime)
-    return format_instant(value)
-
-
-def _base64(value: object) -> str:
-    assert isinstance(value, bytes)
-    return base64.b64encode(value).decode()
-
-
-def _float(value: object) -> object:
-    assert isinstance(value, float)
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _inside(inner: Encoder, value: object) -> object:
-    return None if value is None else inner(value)
-
-
-def _array(element: Encoder) -> Encoder:
-    def encode(value: object) -> list[object]:
-        assert isinstance(value, list)
-        return [_inside(element, item) for item in value]
-
-    return encode
-
-
-def _struct(fields: Mapping[str, Encoder]) -> Encoder:
-    def encode(value: object) -> dict[str, object]:
-        assert isinstance(value, dict)
-        return {name: _inside(inner, value[name]) for name, inner in fields.items()}
-
-    return encode
-
-
-def _map(key: Encoder, item: Encoder, *, text_keys: bool) -> Encoder:
-    """An object if the keys are text, as JSON has no other ones; otherwise an array of pairs."""
-
-    def encode(value: object) -> object:
-        assert isinstance(value, list)
-        pairs = [(key(k), _inside(item, v)) for k, v in value]
-        return dict(pairs) if text_keys else [list(pair) for pair in pairs]
-
-    return encode

@@ -63,6 +63,17 @@ class NotYet(Determinate):
         self.wanted, self.position, self.seconds = wanted, position, seconds
 
 
+class QueryTooLong(UsageError):
+    code = "query_too_long"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"The query took longer than {seconds:g} s and was ended.",
+            hint="Ask for less, or let a view keep the answer up to date.",
+        )
+        self.seconds = seconds
+
+
 class UnknownView(UsageError):
     code = "unknown_view"
 

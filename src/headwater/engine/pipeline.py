@@ -17,6 +17,7 @@ from headwater.engine.runs import Run
 from headwater.engine.store import Excluded, Store
 from headwater.errors import RecordFailed, ViewFailed
 from headwater.log.embedded import EmbeddedLog
+from headwater.log.follow import microseconds
 from headwater.model.position import START, Position
 
 BATCH_ROWS_MAX = 4_000_000
@@ -170,7 +171,14 @@ class Pipeline:
                 before = operators.get(number, (0, 0))
                 operators[number] = (before[0] + rows_in, before[1] + rows_out)
         duration = time.monotonic() - began
-        stats = {"records": to.records, "seconds": round(duration, 6), "operators": operators}
+        changed = {view: sum(run.rows for run in runs) for view, runs in changes.items()}
+        stats = {
+            "records": to.records,
+            "seconds": round(duration, 6),
+            "operators": operators,
+            "changes": changed,
+            "committed_at": None if to.committed_at is None else microseconds(to.committed_at),
+        }
         self.store.commit(
             self.generation.id, self._epoch, batch.number, position, added, merges, changes, stats,
             promote=promote, excluded=excluded,
@@ -191,7 +199,7 @@ class Pipeline:
             freshness=None if to.committed_at is None else max(timedelta(0), datetime.now(UTC) - to.committed_at),
             caught_up=caught_up,
             operators=operators,
-            changes={view: sum(run.rows for run in runs) for view, runs in changes.items()},
+            changes=changed,
             excluded=excluded,
             state=self.store.sizes(self.generation.id),
         )

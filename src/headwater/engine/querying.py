@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,7 +11,7 @@ from datetime import timedelta
 import duckdb
 import pyarrow as pa
 
-from headwater.engine.failures import UnknownView
+from headwater.engine.failures import QueryTooLong, UnknownView
 from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.errors import InvalidQuery
 from headwater.model.position import Position
@@ -28,23 +29,70 @@ class Answer:
 
     position: Position
     table: pa.Table
+    cut: bool = False
 
 
-def query(reader: Reader, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> Answer:
-    """Runs one statement that reads. Raises `InvalidQuery`, `UnknownView`, `NotYet`."""
-    with duckdb.connect(config={"enable_external_access": False}) as connection:
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """How long a query may take, how many rows it may give, and how much memory it may use."""
+
+    duration: timedelta
+    rows: int
+    memory_bytes: int
+
+
+def query(
+    reader: Reader,
+    sql: str,
+    *,
+    at_least: Position | None = None,
+    timeout: timedelta = WAIT,
+    limits: QueryLimits | None = None,
+) -> Answer:
+    """Runs one statement that reads. Raises `InvalidQuery`, `UnknownView`, `NotYet`, and `QueryTooLong`.
+
+    With limits, an answer that has more rows ends there and is `cut`.
+    """
+    config: dict[str, str | bool | int | float | list[str]] = {"enable_external_access": False}
+    if limits is not None:
+        config["memory_limit"] = f"{limits.memory_bytes}B"
+    with duckdb.connect(config=config) as connection:
         try:
             connection.execute("SET TimeZone = 'UTC'")
+            # A name in SQL must never mean a variable of this program.
+            connection.execute("SET python_enable_replacements = false")
             names = _read_by(connection, sql)
             snapshot = _content(reader, names, at_least, timeout)
             for name, table in snapshot.tables.items():
                 connection.register(name, table)
             # What is asked for must not reach outside, nor change that it must not.
             connection.execute("SET lock_configuration = true")
-            return Answer(snapshot.position, connection.sql(sql).to_arrow_table())
+            relation = connection.sql(sql)
+            if limits is None:
+                return Answer(snapshot.position, relation.to_arrow_table())
+            return _limited(connection, relation, snapshot.position, limits)
         except duckdb.Error as error:
             missing = _MISSING.search(str(error))
             raise UnknownView(missing[1], reader.views()) if missing else _wrong(sql, error) from error
+
+
+def _limited(
+    connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, position: Position, limits: QueryLimits
+) -> Answer:
+    seconds = limits.duration.total_seconds()
+    ending = threading.Timer(seconds, connection.interrupt)
+    ending.start()
+    try:
+        table = relation.limit(limits.rows + 1).to_arrow_table()
+    except duckdb.InterruptException as error:
+        raise QueryTooLong(seconds) from error
+    except duckdb.Error as error:
+        # Places are counted in the SQL with the limit around it.
+        raise InvalidQuery(None, _reason(_PLACE.sub("", str(error)))) from error
+    finally:
+        ending.cancel()
+        ending.join()
+    return Answer(position, table.slice(0, limits.rows), cut=table.num_rows > limits.rows)
 
 
 def _read_by(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
@@ -72,9 +120,7 @@ def _content(reader: Reader, names: set[str], at_least: Position | None, timeout
 def _wrong(sql: str, error: duckdb.Error) -> InvalidQuery:
     message = str(error)
     place = _PLACE.search(message)
-    reason = _KIND.sub("", message[: place.start()] if place else message).strip()
-    reason = ". ".join(line.rstrip(".") for line in reason.splitlines())
-    reason = reason if reason.endswith((".", "!", "?")) else f"{reason}."
+    reason = _reason(message[: place.start()] if place else message)
     if place is None:
         return InvalidQuery(None, reason)
     number, shown, before = int(place[1]), place[2], len(place[3]) - len(f"LINE {place[1]}: ")
@@ -82,3 +128,9 @@ def _wrong(sql: str, error: duckdb.Error) -> InvalidQuery:
     start = line.find(shown.removeprefix("...").removesuffix("..."))
     column = start + before - (3 if shown.startswith("...") else 0) + 1
     return InvalidQuery(None, reason, line=number, column=max(column, 1), sql=sql)
+
+
+def _reason(message: str) -> str:
+    """What DuckDB says, as one sentence or some."""
+    reason = ". ".join(line.rstrip(".") for line in _KIND.sub("", message).strip().splitlines() if line)
+    return reason if reason.endswith((".", "!", "?")) else f"{reason}."

@@ -17,10 +17,21 @@ import pyarrow as pa
 
 from headwater.engine.database import NAME, Database, is_prepared
 from headwater.engine.failures import NotYet, StateCorrupt, UnknownView
+from headwater.engine.finding import find
 from headwater.engine.manifest import Manifest, Size, sizes
 from headwater.engine.merging import consolidated
 from headwater.engine.runs import Hashes, Run, lookup, rows_of
-from headwater.engine.store import RUNS, Generation, current_generation, read_generations, read_runs
+from headwater.engine.store import (
+    RUNS,
+    Excluded,
+    Generation,
+    Published,
+    current_generation,
+    read_excluded,
+    read_generations,
+    read_published,
+    read_runs,
+)
 from headwater.errors import InternalError
 from headwater.log.storage import Storage
 from headwater.log.wake import Wake
@@ -136,6 +147,31 @@ class Reader:
             return consolidate(lookup(self.runs_directory, runs, wanted, schema))
 
         return self._snapshot([view], fetch, at_least, timeout)
+
+    def find(
+        self, view: str, key: Mapping[str, pa.Array], at_least: Position | None = None, timeout: timedelta = WAIT
+    ) -> Snapshot:
+        """As `read`, only the rows of one view whose columns have these values, each an array of one value.
+
+        Costs by the number of rows that are found. Raises `UsageError` for a column that is nested or not there.
+        """
+
+        def fetch(runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
+            return consolidate(find(self.runs_directory, runs, schema, key))
+
+        return self._snapshot([view], fetch, at_least, timeout)
+
+    def published(self, last: int) -> list[Published]:
+        """The last so many batches of what is published, the oldest first."""
+        with self.transaction() as tx:
+            current = None if tx is None else current_generation(tx)
+            return [] if tx is None or current is None else read_published(tx, current.id, last)
+
+    def excluded(self) -> list[Excluded]:
+        """The records that views refuse, of what is published."""
+        with self.transaction() as tx:
+            current = None if tx is None else current_generation(tx)
+            return [] if tx is None or current is None else read_excluded(tx, current.id)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection | None]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
@@ -225,19 +226,12 @@ class Store:
     def published(self, generation: int) -> list[Published]:
         """The commits of a generation that are kept, the oldest first."""
         with self._database.read() as tx:
-            rows = tx.execute(
-                "SELECT batch, position, published_at, stats FROM published WHERE generation = ? ORDER BY batch",
-                (generation,),
-            ).fetchall()
-        return [Published(batch, Position(commit), at, json.loads(stats)) for batch, commit, at, stats in rows]
+            return read_published(tx, generation)
 
     def excluded(self, generation: int) -> list[Excluded]:
         """The records that views of a generation refuse."""
         with self._database.read() as tx:
-            rows = tx.execute(
-                "SELECT view, topic, partition, offset, reason FROM excluded WHERE generation = ?", (generation,)
-            ).fetchall()
-        return [Excluded(*row) for row in rows]
+            return read_excluded(tx, generation)
 
     def collect(self) -> Collected:
         """Removes what nobody needs: old changes, generations long retired, and files that nothing names."""
@@ -339,6 +333,31 @@ def read_runs(tx: sqlite3.Connection, generation: int, arrangements: Sequence[st
     ]
 
 
+def read_published(tx: sqlite3.Connection, generation: int, last: int = -1) -> list[Published]:
+    """The commits of a generation that are kept, or the last so many of them, the oldest first."""
+    rows = tx.execute(
+        "SELECT batch, position, published_at, stats FROM published WHERE generation = ? ORDER BY batch DESC LIMIT ?",
+        (generation, last),
+    ).fetchall()
+    return [
+        Published(batch, Position(CommitNumber(commit)), at, json.loads(stats))
+        for batch, commit, at, stats in reversed(rows)
+    ]
+
+
+def read_excluded(tx: sqlite3.Connection, generation: int) -> list[Excluded]:
+    """The records that views of a generation refuse."""
+    query = "SELECT view, topic, partition, offset, reason FROM excluded WHERE generation = ?"
+    return [Excluded(*row) for row in tx.execute(query, (generation,))]
+
+
+@lru_cache(maxsize=16)
+def _definition(text: str) -> Mapping[str, Any]:
+    # A generation's definition never changes, and every read asks for it.
+    parsed: dict[str, Any] = json.loads(text)
+    return parsed
+
+
 _GENERATION = (
     "SELECT id, fingerprint, definition, status, batch, position, promoted_position, created_at FROM generations"
 )
@@ -349,7 +368,7 @@ def _to_generation(row: tuple[Any, ...]) -> Generation:
     return Generation(
         number,
         fingerprint,
-        json.loads(definition),
+        _definition(definition),
         cast(Status, status),
         batch,
         Position(CommitNumber(position)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import uuid
 import weakref
@@ -17,6 +16,7 @@ import pyarrow as pa
 
 from headwater.errors import PositionGone, RecordsGone, UsageError
 from headwater.log.arguments import is_whole, seconds_of
+from headwater.log.bookmarks import Bookmarks
 from headwater.log.catalog import Catalog, Durability
 from headwater.log.check import Checker, Finding, Progress, silent
 from headwater.log.clock import Clock
@@ -170,10 +170,13 @@ class EmbeddedLog(Log):
         return Producer(self._dispatcher, topic=topic, name=name, epoch=epoch, sequence=sequence, **options)
 
     def bookmark(self, name: str) -> object:
+        return self.bookmarks.value(name)
+
+    @property
+    def bookmarks(self) -> Bookmarks:
+        """All bookmarks, with the commits that set them."""
         self._check_open()
-        with self._catalog.read() as tx:
-            row = tx.execute("SELECT value FROM bookmarks WHERE name = ?", (name,)).fetchone()
-        return None if row is None else json.loads(row[0])
+        return Bookmarks(self._catalog)
 
     def position(self) -> Position:
         self._check_open()

@@ -8,7 +8,6 @@ from headwater.engine.explanation import Explanation, Input, Operator, Origin
 from headwater.engine.manifest import Size
 from headwater.spark import flow
 from headwater.spark.catalyst import Expression, kind
-from headwater.spark.program import Program
 from headwater.spark.wording import condition, label, short
 from headwater.views.aggregate import Aggregate
 from headwater.views.topk import TopK
@@ -16,9 +15,8 @@ from headwater.views.topk import TopK
 _LINEAR = ("count", "sum")
 
 
-def explain(program: Program, state: Mapping[str, Size] | None) -> Explanation:
-    """The operators of all views. `state` has the sizes of arrangements, None if they are not those of this program."""
-    given = program.flow
+def explain(given: flow.Flow, state: Mapping[str, Size] | None) -> Explanation:
+    """The operators of all views. `state` has the sizes of arrangements, None if they are not those of this flow."""
     operators = {number: _operator(given, one, state) for number, one in given.operators.items()}
     views = {one.view: number for number, one in given.operators.items() if one.view is not None}
     origins = {number: _origin(source) for number, source in given.sources.items()}

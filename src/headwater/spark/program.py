@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -22,12 +23,13 @@ from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
 from headwater.spark.catalyst import Catalyst, Expression, Node, analyzed, data_type, identity, items, kind
 from headwater.spark.determinism import determined
+from headwater.spark.explaining import explain
 from headwater.spark.failures import in_view, query_failure, spark_fails, unexpected, view_failure
 from headwater.spark.flow import Flow, Project, Relation
 from headwater.spark.functions import register
 from headwater.spark.fusing import fuse
 from headwater.spark.layout import layout
-from headwater.spark.naming import in_order
+from headwater.spark.naming import in_order, names_read
 from headwater.spark.operators import arrow_type
 from headwater.spark.planner import Planner
 from headwater.spark.pruning import choose, prune
@@ -38,17 +40,20 @@ from headwater.views.zset import HASH, WEIGHT
 
 VERSION = 3
 """Of how views are planned and kept. What was built by another version is built anew."""
+# What a definition says for readers, and what follows from the rest of it.
+_FOLLOWS = ("operators", "reads", "explanation")
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedView:
-    """A view as it was planned: its SQL, its columns, the plan that verification runs, and its operators."""
+    """A view as it was planned: its SQL, its columns, the plan for verification, its operators, what it reads."""
 
     name: str
     sql: str
     schema: pa.Schema
     plan: Node
     operators: Sequence[int]
+    reads: Sequence[str]
 
 
 class Program:
@@ -104,8 +109,19 @@ class Program:
             for operator in self.flow.operators.values()
         }
         return {
-            "version": VERSION, "views": views, "topics": topics, "functions": functions, "operators": operators
-        }  # fmt: skip
+            "version": VERSION,
+            "views": views,
+            "topics": topics,
+            "functions": functions,
+            "operators": operators,
+            "reads": {name: list(view.reads) for name, view in self.views.items()},
+            "explanation": self._explanation,
+        }
+
+    @cached_property
+    def _explanation(self) -> dict[str, Any]:
+        # For readers that have no Spark to ask.
+        return explain(self.flow, None).to_json()
 
     @property
     def fingerprint(self) -> str:
@@ -174,9 +190,14 @@ class Program:
         schema = pa.schema([(column, arrow_type(given)) for column, given in zip(names, types, strict=True)])
         self._planner.publish(name, relation, schema)
         made = sorted(set(self.flow.operators) - before)
-        self.views[name] = PlannedView(name, sql, schema, plan, made)
+        self.views[name] = PlannedView(name, sql, schema, plan, made, self._reads(name, sql))
         self._relations[name] = relation
         self._register(name, StructType([StructField(c, t) for c, t in zip(names, types, strict=True)]))
+
+    def _reads(self, name: str, sql: str) -> list[str]:
+        """The topics and views that a query names."""
+        named = {read.lower() for read in names_read(self.catalyst, name, sql)}
+        return [known for known in (*self._topics, *self.views) if known.lower() in named]
 
     def _spark_fails(self, name: str, sql: str, error: Exception) -> Exception:
         """What to say when Spark's planning breaks down: if it does so without headwater, the SQL has to change."""
@@ -202,7 +223,7 @@ class Program:
 
 def meaning(definition: Mapping[str, Any]) -> str:
     """What a definition says about the views, as text; operators follow from it."""
-    return json.dumps({name: part for name, part in definition.items() if name != "operators"}, sort_keys=True)
+    return json.dumps({name: part for name, part in definition.items() if name not in _FOLLOWS}, sort_keys=True)
 
 
 def topic_schema(topic: Topic) -> StructType:

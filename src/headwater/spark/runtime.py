@@ -43,7 +43,7 @@ class Runtime:
 
     def explain(self, state: Mapping[str, Size] | None) -> Explanation:
         """The operators, with the size of their state where it is known."""
-        return explain(self.program, state)
+        return explain(self.program.flow, state)
 
     def verify(self, view: str, content: pa.Table, position: Position, excluded: Sequence[Excluded]) -> Verification:
         """Compares the content of a view at a position with what its query gives."""

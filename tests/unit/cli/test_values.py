@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.values import RecordText, encoder, readable
+from headwater.cli.values import RecordText, readable
 from headwater.log.embedded import EmbeddedLog, open_log
 from headwater.model.ddl import parse_ddl
+from headwater.model.encoding import encoder
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,115 @@
+"""Values as JSON that loses nothing: what stands for a decimal, an instant, bytes, and a number that JSON lacks."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.types as pat
+
+Encoder: TypeAlias = Callable[[object], object]
+
+
+def encoder(arrow: pa.DataType) -> Encoder:
+    """What makes a value of a canonical type, not null, fit for JSON.
+
+    Decimals are strings, timestamps and dates ISO 8601, binary is base64; what JSON has no number for is a string, too.
+    """
+    if pat.is_decimal(arrow):
+        return str
+    if pat.is_timestamp(arrow):
+        return _instant if arrow.tz is not None else _iso
+    if pat.is_date(arrow):
+        return _iso
+    if pat.is_binary(arrow):
+        return _base64
+    if pat.is_floating(arrow):
+        return _float
+    if pat.is_map(arrow):
+        return _map(encoder(arrow.key_type), encoder(arrow.item_type), text_keys=pat.is_string(arrow.key_type))
+    if pat.is_list(arrow):
+        return _array(encoder(arrow.value_type))
+    if pat.is_struct(arrow):
+        return _struct({field.name: encoder(field.type) for field in arrow})
+    return _same
+
+
+def format_instant(at: datetime) -> str:
+    """ISO 8601 in UTC, with a Z."""
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
+def json_rows(table: pa.Table) -> Iterator[dict[str, object]]:
+    """The rows of a table, each value fit for JSON."""
+    names = table.column_names
+    for batch in table.to_batches():
+        columns = [_encoded(column) for column in batch.columns]
+        for values in zip(*columns, strict=True):
+            yield dict(zip(names, values, strict=True))
+
+
+def _encoded(column: pa.Array) -> list[object]:
+    encode = encoder(column.type)
+    values: list[object] = column.to_pylist()
+    return values if encode is _same else [None if value is None else encode(value) for value in values]
+
+
+def _same(value: object) -> object:
+    return value
+
+
+def _iso(value: object) -> str:
+    isoformat: Callable[[], str] = value.isoformat  # type: ignore[attr-defined]
+    return isoformat()
+
+
+def _instant(value: object) -> str:
+    assert isinstance(value, datetime)
+    return format_instant(value)
+
+
+def _base64(value: object) -> str:
+    assert isinstance(value, bytes)
+    return base64.b64encode(value).decode()
+
+
+def _float(value: object) -> object:
+    assert isinstance(value, float)
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _inside(inner: Encoder, value: object) -> object:
+    return None if value is None else inner(value)
+
+
+def _array(element: Encoder) -> Encoder:
+    def encode(value: object) -> list[object]:
+        assert isinstance(value, list)
+        return [_inside(element, item) for item in value]
+
+    return encode
+
+
+def _struct(fields: Mapping[str, Encoder]) -> Encoder:
+    def encode(value: object) -> dict[str, object]:
+        assert isinstance(value, dict)
+        return {name: _inside(inner, value[name]) for name, inner in fields.items()}
+
+    return encode
+
+
+def _map(key: Encoder, item: Encoder, *, text_keys: bool) -> Encoder:
+    """An object if the keys are text, as JSON has no other ones; otherwise an array of pairs."""
+
+    def encode(value: object) -> object:
+        assert isinstance(value, list)
+        pairs = [(key(k), _inside(item, v)) for k, v in value]
+        return dict(pairs) if text_keys else [list(pair) for pair in pairs]
+
+    return encode
