@@ -21,11 +21,10 @@ from headwater.engine.failures import NotYet, UnknownView
 from headwater.engine.manifest import Size
 from headwater.engine.store import Generation
 from headwater.model.encoding import format_instant
+from headwater.server.verifications import DIFFERENCES_SHOWN_MAX, verification_json
 
 if TYPE_CHECKING:
     from headwater.spark.verification import Verification
-
-DIFFERENCES_SHOWN_MAX = 10
 
 
 def register(app: typer.Typer) -> None:
@@ -63,7 +62,7 @@ def verify(
                 step(f"Verifying {view}")
                 found.append(app.verify(view))
     if as_json:
-        print_json(_verification_json(one) for one in found)
+        print_json({"view": one.view, **verification_json(one)} for one in found)
     else:
         _print_verifications(found)
     if wrong := [one.view for one in found if not one.equal]:
@@ -71,27 +70,6 @@ def verify(
         raise typer.Exit(FAILED)
     within = f"doubles to within {found[0].doubles_within:g} of their size"
     say(f"{count(len(found), 'view')} verified: {'it is' if len(found) == 1 else 'all are'} right ({within}).")
-
-
-def _verification_json(one: Verification) -> dict[str, object]:
-    shown = one.differences[:DIFFERENCES_SHOWN_MAX]
-    return {
-        "view": one.view,
-        "position": str(one.position),
-        "rows": one.rows,
-        "equal": one.equal,
-        "doubles_within": one.doubles_within,
-        "differences": len(one.differences),
-        "examples": [
-            {"surplus": difference.surplus, "row": {name: _text(value) for name, value in difference.row.items()}}
-            for difference in shown
-        ],
-    }
-
-
-def _text(value: object) -> object:
-    """A value fit for JSON."""
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def _print_verifications(found: Sequence[Verification]) -> None:

@@ -1,0 +1,163 @@
+"""`headwater` serve and token: an application over HTTP, and who may use it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from headwater.app import App
+from headwater.cli.app_loading import Application, load
+from headwater.cli.app_run import PANEL, Ending
+from headwater.cli.arguments import Json, examples
+from headwater.cli.output import Column, print_json, print_line, print_table, say, warn
+from headwater.errors import UsageError
+from headwater.model.encoding import format_instant
+from headwater.server.limits import Limits
+from headwater.server.running import Address, Server
+from headwater.server.service import Running, Service
+from headwater.server.tokens import Token, Tokens
+from headwater.server.verifications import Verify, process_verifier
+
+Host = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="Listen here. On any other than this machine's own, tokens are needed.")
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="Listen on this port; 0 is any free one.")]
+Certificate = Annotated[
+    Path | None, typer.Option("--tls-certificate", metavar="FILE", help="Serve HTTPS with this certificate (PEM).")
+]
+Key = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate (PEM).")]
+LimitOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=VALUE",
+        help="Change a limit of the server, such as query_seconds_max=60; again for more.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    for command, *lines in (
+        (serve, "headwater serve app.py", "headwater serve app.py --port 9000 --limit query_seconds_max=60"),
+        (token, "headwater token app.py --scope write --name ingest", "headwater token app.py --list"),
+    ):
+        app.command(rich_help_panel=PANEL, epilog=examples(*lines))(command)
+
+
+def serve(
+    application: Application,
+    *,
+    host: Host = Address.host,
+    port: Port = Address.port,
+    certificate: Certificate = None,
+    key: Key = None,
+    limits: LimitOptions = None,
+) -> None:
+    """Serve an application over HTTP, until Ctrl-C: records in, views out, and how everything is.
+
+    It needs no Spark: `headwater run` keeps the views up to date in another process, or serves as well. The API is in
+    docs/reference/api.md and at /openapi.json. A view is verified by a process of its own.
+    """
+    address = Address(host, port, certificate, key)
+    with (
+        load(application) as app,
+        Ending() as ending,
+        serving(app, address, limits, verify=process_verifier(application)),
+    ):
+        wait(ending)
+
+
+def wait(ending: Ending) -> None:
+    """Returns when somebody wants the program to end."""
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        if not ending.asked:
+            raise
+
+
+@contextmanager
+def serving(
+    app: App,
+    address: Address,
+    limits: list[str] | None = None,
+    *,
+    verify: Verify | None = None,
+    running: Running | None = None,
+) -> Iterator[Server]:
+    """Serves an application within the block. Raises `UsageError` if it can not."""
+    service = Service(
+        app,
+        limits=Limits().with_options(limits or ()),
+        tokens_required=address.is_public,
+        secure=address.certificate is not None,
+        verify=verify,
+        running=running,
+    )
+    with Server(service, address) as server:
+        if address.is_public and address.certificate is None:
+            warn("Tokens and records travel in the clear: use --tls-certificate, or a proxy that does.")
+        say(f"Serving {app.name} at {server.url}")
+        yield server
+
+
+def token(
+    application: Application,
+    *,
+    scope: Annotated[
+        Literal["read", "write", "admin"],
+        typer.Option(help="What the token allows; who may write may read, and an admin everything."),
+    ] = "read",
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What the token is called; otherwise its scope.")
+    ] = None,
+    listed: Annotated[
+        bool, typer.Option("--list", help="Show the tokens there are, which are not shown again.")
+    ] = False,
+    revoke: Annotated[str | None, typer.Option(metavar="NAME", help="Make a token useless, within a second.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a token for the server, and print it: it is shown this once, and only its hash is kept.
+
+    As soon as there is a token, every request needs one: Authorization: Bearer TOKEN.
+    """
+    if listed and revoke is not None:
+        raise UsageError("--list and --revoke are two different things.", hint="Use one of them.")
+    with load(application) as app:
+        tokens = Tokens(app.directory)
+        if listed:
+            _print(tokens.all(), as_json=as_json)
+        elif revoke is not None:
+            tokens.revoke(revoke)
+            say(f"Token {revoke} is not good any more.")
+        else:
+            _print_new(tokens.create(name or scope, scope), name or scope, scope, as_json=as_json)
+
+
+def _print_new(text: str, name: str, scope: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json([{"name": name, "scope": scope, "token": text}])
+        return
+    print_line(text)
+    say(f"Token {name} may {scope}. Keep it: it can not be shown again.")
+
+
+def _print(tokens: list[Token], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"name": one.name, "scope": one.scope, "created_at": _made(one)} for one in tokens)
+    elif not tokens:
+        say("There are no tokens: whoever is on this machine may do everything.")
+    else:
+        columns = [Column("token"), Column("scope"), Column("made")]
+        print_table(columns, [(one.name, one.scope, _made(one)) for one in tokens])
+
+
+def _made(one: Token) -> str:
+    return format_instant(datetime.fromtimestamp(one.created_at, UTC).replace(microsecond=0))

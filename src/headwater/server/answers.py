@@ -1,0 +1,90 @@
+"""Answers: JSON with the position that it shows, errors in one form, and streams of events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from headwater.errors import HeadwaterError
+from headwater.model.position import Position
+from headwater.server import sse
+from headwater.server.failures import Refused, error_body, status_of
+
+POSITION_HEADER = "Headwater-Position"
+HEARTBEAT_SECONDS = 15.0
+PIECE_BYTES = 64 << 10
+
+
+def answer(body: object, position: Position | None = None, *, status: int = 200) -> Response:
+    """JSON. With a position it is in the header as well; the caller has put it into the body."""
+    headers = {} if position is None else {POSITION_HEADER: str(position)}
+    return Response(sse.to_json(body), status, headers, media_type="application/json")
+
+
+def failure(error: HeadwaterError) -> Response:
+    """What went wrong."""
+    headers = error.headers if isinstance(error, Refused) else {}
+    return Response(sse.to_json(error_body(error)), status_of(error), headers, media_type="application/json")
+
+
+class EventStream(Response):
+    """Events until they end, or until the client is gone or takes nothing for `stall_seconds`.
+
+    `on_end` is called when the stream is over, whatever ended it, with whether that was because the client stalled.
+    """
+
+    media_type = sse.CONTENT_TYPE
+
+    def __init__(
+        self, events: AsyncIterator[bytes], *, stall_seconds: float, on_end: Callable[[bool], None] = lambda _: None
+    ) -> None:
+        super().__init__()
+        self._events, self._stall_seconds, self._on_end = events, stall_seconds, on_end
+        # A stream has no length; nothing between us and the client may keep it back.
+        del self.headers["content-length"]
+        self.headers["X-Accel-Buffering"] = "no"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        sending = asyncio.ensure_future(self._send_all(send))
+        gone = asyncio.ensure_future(_gone(receive))
+        stalled = False
+        try:
+            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                stalled = sending.result()
+        finally:
+            for task in (sending, gone):
+                task.cancel()
+                with suppress(asyncio.CancelledError, OSError):
+                    await task
+            aclose: Callable[[], Awaitable[None]] | None = getattr(self._events, "aclose", None)
+            if aclose is not None:
+                await aclose()
+            self._on_end(stalled)
+
+    async def _send_all(self, send: Send) -> bool:
+        """Whether the client has stalled."""
+        try:
+            async with asyncio.timeout(self._stall_seconds):
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                await send({"type": "http.response.body", "body": sse.RETRY, "more_body": True})
+            async for event in self._events:
+                # In pieces, so that no more than one of them waits in memory for a client that is slow.
+                for start in range(0, len(event), PIECE_BYTES):
+                    piece = event[start : start + PIECE_BYTES]
+                    async with asyncio.timeout(self._stall_seconds):
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
+            async with asyncio.timeout(self._stall_seconds):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            return True
+        return False
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

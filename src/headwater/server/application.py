@@ -1,0 +1,81 @@
+"""The server as an ASGI application: the endpoints of all chapters, behind the gate, with one form of errors."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from headwater.errors import InternalError
+from headwater.server import dead_letters, flow, health, hooks, openapi, pipelines, records, topics, views
+from headwater.server.answers import answer, failure
+from headwater.server.endpoint import Call, Endpoint, json_answer
+from headwater.server.failures import Refused
+from headwater.server.gate import Gate
+from headwater.server.service import Service
+
+
+async def _document(call: Call) -> Response:
+    return answer(openapi.document(ENDPOINTS, call.service.app.name))
+
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *topics.ENDPOINTS,
+    *records.ENDPOINTS,
+    *hooks.ENDPOINTS,
+    *views.ENDPOINTS,
+    *pipelines.ENDPOINTS,
+    *dead_letters.ENDPOINTS,
+    *flow.ENDPOINTS,
+    *health.ENDPOINTS,
+    Endpoint(
+        "GET", "/openapi.json", _document, "This document", {200: json_answer("OpenAPI 3.1.", {"type": "object"})},
+        None, tag=health.TAG,
+    ),
+)  # fmt: skip
+"""Everything that the server answers."""
+
+
+def build(service: Service) -> ASGIApp:
+    """The application of a service that is started, or will be before the first request."""
+    app = Starlette(routes=routes(service), exception_handlers={HTTPException: _refuse, Exception: _break})
+    app.router.redirect_slashes = False
+    return Gate(app, needs_tokens=lambda: service.needs_tokens)
+
+
+def routes(service: Service) -> list[Route]:
+    """One route for each path; those that take any path behind them come last."""
+    by_path: dict[str, list[Endpoint]] = {}
+    for endpoint in ENDPOINTS:
+        by_path.setdefault(endpoint.path, []).append(endpoint)
+    ordered = sorted(by_path.items(), key=lambda pair: ":path}" in pair[0])
+    return [_route(service, path, endpoints) for path, endpoints in ordered]
+
+
+def _route(service: Service, path: str, endpoints: Sequence[Endpoint]) -> Route:
+    by_method: Mapping[str, Endpoint] = {endpoint.method: endpoint for endpoint in endpoints}
+
+    async def serve(request: Request) -> Response:
+        return await by_method[request.method].serve(service, request)
+
+    handler: Callable[[Request], Awaitable[Response]] = serve
+    route = Route(path, handler, methods=list(by_method))
+    if route.methods is not None:
+        route.methods.discard("HEAD")
+    return route
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = {404: "not_found", 405: "wrong_method"}.get(error.status_code, "refused")
+    hint = "GET /openapi.json lists what there is."
+    return failure(Refused(error.status_code, code, f"{error.detail}.", hint=hint, headers=error.headers))
+
+
+async def _break(_: Request, _error: Exception) -> Response:
+    return failure(InternalError("unexpected"))

@@ -1,0 +1,122 @@
+"""How the server fails: one body for every error, and the status that says what the client should do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headwater.engine.failures import NotYet, QueryTooLong, UnknownView
+from headwater.errors import (
+    BufferFull,
+    Conflicted,
+    Determinate,
+    DiskFull,
+    Fenced,
+    HeadwaterError,
+    InternalError,
+    InvalidQuery,
+    InvalidRecords,
+    PositionGone,
+    RecordFailed,
+    RecordsGone,
+    UnknownGroup,
+    UnknownTopic,
+    UsageError,
+)
+
+REJECTED_SHOWN_MAX = 100
+"""Records of one append whose faults are told."""
+
+# The first class that fits decides, so that the special ones come before the general ones.
+STATUS: tuple[tuple[type[HeadwaterError], int], ...] = (
+    (InvalidRecords, 422),
+    (InvalidQuery, 422),
+    (QueryTooLong, 422),
+    (UnknownTopic, 404),
+    (UnknownView, 404),
+    (UnknownGroup, 404),
+    (RecordsGone, 410),
+    (PositionGone, 410),
+    (Fenced, 409),
+    (Conflicted, 409),
+    (BufferFull, 429),
+    (UsageError, 400),
+    (NotYet, 504),
+    (DiskFull, 507),
+    (Determinate, 503),
+    (HeadwaterError, 500),
+)
+
+
+class Refused(UsageError):
+    """A request that the server does not carry out, with the status that says why."""
+
+    code = "refused"
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        hint: str = "",
+        headers: Mapping[str, str] | None = None,
+        **about: object,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.status, self.code = status, code
+        self.headers, self.about = dict(headers or {}), about
+
+
+def bad_request(message: str, hint: str = "") -> Refused:
+    """A parameter or a body that is not what it has to be."""
+    return Refused(400, "bad_request", message, hint=hint)
+
+
+def too_large(what: str, limit: int, unit: str) -> Refused:
+    """More than the server takes at once."""
+    return Refused(413, "too_large", f"{what} is larger than {limit:,} {unit}.", hint="Send it in several parts.")
+
+
+def too_many(what: str) -> Refused:
+    """As many at once as the server allows."""
+    return Refused(
+        429,
+        "too_many",
+        f"There are too many {what} at the moment.",
+        hint="Try again soon.",
+        headers={"Retry-After": "1"},
+    )
+
+
+def status_of(error: HeadwaterError) -> int:
+    """The status of an answer that says that this went wrong."""
+    if isinstance(error, Refused):
+        return error.status
+    return next(status for kind, status in STATUS if isinstance(error, kind))
+
+
+def error_body(error: HeadwaterError) -> dict[str, object]:
+    """The body of every answer that is an error."""
+    about: dict[str, object] = {"code": error.code, "message": error.message, "hint": error.hint}
+    if isinstance(error, InternalError):
+        about["message"], about["hint"] = "Something is wrong in headwater itself.", "The server's log has more."
+    if isinstance(error, InvalidRecords):
+        about |= {
+            "topic": error.topic,
+            "rejected": len(error.rejected),
+            "records": [
+                {"index": one.index, "field": one.field, "expected": one.expected, "got": one.got, "reason": one.reason}
+                for one in error.rejected[:REJECTED_SHOWN_MAX]
+            ],
+        }
+    elif isinstance(error, NotYet):
+        about["position"] = None if error.position is None else str(error.position)
+    elif isinstance(error, InvalidQuery):
+        about |= {"line": error.line, "column": error.column, "excerpt": error.excerpt}
+    elif isinstance(error, PositionGone):
+        about["earliest"] = str(error.earliest)
+    elif isinstance(error, RecordFailed):
+        about |= {"view": error.view, "topic": error.topic, "partition": error.partition, "offset": error.offset}
+    elif isinstance(error, Refused):
+        about |= error.about
+    return {"error": about}

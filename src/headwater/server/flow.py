@@ -1,0 +1,173 @@
+"""The flow of the whole: sources, topics, views and readers as a graph with live figures, and samples for charts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from headwater.server import bodies, sse
+from headwater.server.answers import HEARTBEAT_SECONDS, EventStream, answer
+from headwater.server.batches import size_json
+from headwater.server.endpoint import Answer, Call, Endpoint
+from headwater.server.history import Sample
+from headwater.server.parameters import Parameter
+from headwater.server.pipelines import status
+from headwater.server.service import Service
+from headwater.server.shapes import ANYTHING, NUMBER, POSITION, TEXT, WHOLE, by_name, many, maybe, thing
+from headwater.server.topics import dead_letter_topics
+
+TAG = "Operations"
+SECONDS = Parameter(
+    "seconds", {"type": "integer", "minimum": 1, "maximum": 86_400, "default": 300}, "Samples of so many seconds."
+)
+NODE = {**thing(id=TEXT, kind=TEXT, name=TEXT), "additionalProperties": True}
+EDGE = thing(**{"from": TEXT, "to": TEXT, "per_second": maybe(NUMBER)})
+FLOW = thing(
+    application=TEXT, position=maybe(POSITION), log_position=POSITION, behind=maybe(WHOLE), status=TEXT,
+    freshness_seconds=maybe(NUMBER), nodes=many(NODE), edges=many(EDGE),
+)  # fmt: skip
+SAMPLE = thing(
+    at=TEXT, log_position=POSITION, view_position=maybe(POSITION), behind=maybe(WHOLE),
+    freshness_seconds=maybe(NUMBER), batch=maybe(WHOLE), batch_seconds=maybe(NUMBER), batch_records=maybe(WHOLE),
+    topics=by_name(WHOLE), views=by_name(WHOLE), lag=by_name(WHOLE),
+)  # fmt: skip
+
+
+async def flow(call: Call) -> Response:
+    if call.wants_events:
+
+        async def current(_: Sample) -> bytes:
+            return sse.event(await call.service.threads.run(graph, call.service), name="flow")
+
+        return _stream(call.service, _each(call.service, current))
+    return answer(await call.service.threads.run(graph, call.service))
+
+
+async def history(call: Call) -> Response:
+    if call.wants_events:
+
+        async def shown(sample: Sample) -> bytes:
+            return sse.event(sample.to_json(), name="sample")
+
+        return _stream(call.service, _each(call.service, shown))
+    samples = call.service.history.since(call["seconds"] or 300)
+    return answer({"samples": [one.to_json() for one in samples], "rates": call.service.history.rates()})
+
+
+def _stream(service: Service, events: AsyncIterator[bytes]) -> EventStream:
+    return EventStream(events, stall_seconds=service.limits.stream_stall_seconds_max, on_end=service.open_stream())
+
+
+async def _each(service: Service, made: Callable[[Sample], Any]) -> AsyncIterator[bytes]:
+    """An event for the newest sample, and then for every next one; a slow reader misses those in between."""
+    sample = service.history.samples[-1] if service.history.samples else None
+    while not service.closing:
+        yield sse.HEARTBEAT if sample is None else await made(sample)
+        sample = await service.history.next(HEARTBEAT_SECONDS)
+
+
+def graph(service: Service) -> dict[str, object]:
+    """Everything that records go through, from left to right."""
+    current = service.reader.current()
+    log_position = service.log.position()
+    rates = service.history.rates()
+    definition: Mapping[str, Any] = {} if current is None else current.definition
+    behind = None if current is None else max(0, log_position.commit - current.position.commit)
+    last = service.history.samples[-1] if service.history.samples else None
+    nodes: list[dict[str, object]] = []
+    edges: list[dict[str, object]] = []
+    _sources(service, nodes, edges)
+    _topics(service, nodes, edges, rates["topics"])
+    for view in dict.fromkeys([*definition.get("views", {}), *service.app.views]):
+        size = size_json(service.history.sizes.state.get(f"view/{view}"))
+        rate = rates["views"].get(view)
+        nodes.append(_node("view", view, per_second=rate, size=size, verification=service.verifications.state(view)))
+        for read in definition.get("reads", {}).get(view, []):
+            kind = "view" if read in definition.get("views", {}) else "topic"
+            edges.append(_edge(kind, read, "view", view, rates[f"{kind}s"].get(read)))
+    for view, count in service.subscribers().items():
+        if count:
+            nodes.append(_node("subscribers", view, count=count))
+            edges.append(_edge("view", view, "subscribers", view, rates["views"].get(view)))
+    return {
+        "application": service.app.name,
+        "position": None if current is None else str(current.position),
+        "log_position": str(log_position),
+        "behind": behind,
+        "status": status(service, behind),
+        "freshness_seconds": None if last is None else last.freshness_seconds,
+        "nodes": nodes,
+        "edges": edges,
+    }
+
+
+def _sources(service: Service, nodes: list[dict[str, object]], edges: list[dict[str, object]]) -> None:
+    for hook in service.app.hooks.values():
+        nodes.append(_node("hook", hook.name, style=hook.style))
+        edges.append(_edge("hook", hook.name, "topic", hook.topic, None))
+    if service.statsd is not None:
+        nodes.append(_node("statsd", "statsd", **service.statsd.to_json()))
+        edges.append(_edge("statsd", "statsd", "topic", service.statsd.inlet.topic, None))
+    topics = [topic.name for topic in service.log.topics()]
+    for name in getattr(service.app, "sources", {}):
+        nodes.append(_node("capture", name))
+        edges.extend(_edge("capture", name, "topic", topic, None) for topic in topics if topic.startswith(f"{name}."))
+    sent = [topic for topic in topics if service.counters.get("headwater_http_records_total", topic=topic)]
+    if sent:
+        nodes.append(_node("http", "http"))
+        edges.extend(_edge("http", "http", "topic", topic, None) for topic in sent)
+
+
+def _topics(
+    service: Service, nodes: list[dict[str, object]], edges: list[dict[str, object]], rates: Mapping[str, float]
+) -> None:
+    topics = service.log.topics()
+    letters = dead_letter_topics(topics)
+    for topic in topics:
+        records = sum(end - first for first, end in service.log.offsets(topic.name).values())
+        nodes.append(
+            _node(
+                "topic",
+                topic.name,
+                table=bool(topic.key),
+                is_dead_letter=topic.name in letters,
+                records=records,
+                per_second=rates.get(topic.name),
+                bytes=service.history.sizes.topics.get(topic.name),
+            )
+        )
+        if topic.settings.dead_letter is not None:
+            edges.append(_edge("topic", topic.name, "topic", topic.settings.dead_letter, None))
+    lag: dict[str, int] = {}
+    for one in service.log.lag():
+        lag[one.group] = lag.get(one.group, 0) + one.records
+        edge = _edge("topic", one.topic, "group", one.group, None)
+        if edge not in edges:
+            edges.append(edge)
+    nodes.extend(_node("group", group, lag=records) for group, records in lag.items())
+
+
+def _node(kind: str, name: str, **about: object) -> dict[str, object]:
+    return {**about, "id": f"{kind}:{name}", "kind": kind, "name": name}
+
+
+def _edge(kind: str, name: str, to_kind: str, to: str, per_second: float | None) -> dict[str, object]:
+    return {"from": f"{kind}:{name}", "to": f"{to_kind}:{to}", "per_second": per_second}
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET", "/flow", flow, "The whole as a graph with live figures, or every second with Accept: text/event-stream",
+        {200: Answer("Nodes and edges; or events `flow`.", {bodies.JSON: FLOW, sse.CONTENT_TYPE: TEXT})}, tag=TAG,
+    ),
+    Endpoint(
+        "GET", "/history", history, "Samples of every second, for charts; or as they are made, as events",
+        {200: Answer(
+            "Records and changes are counted up: a rate is a difference. Events are called `sample`.",
+            {bodies.JSON: thing(samples=many(SAMPLE), rates=ANYTHING), sse.CONTENT_TYPE: TEXT},
+        )},
+        parameters=(SECONDS,), tag=TAG,
+    ),
+)  # fmt: skip

@@ -1,0 +1,106 @@
+"""The gate in front of every request: which hosts, which origins, and the headers that every answer has.
+
+A browser lets any page send requests to an address on this machine. A page of somebody else can not read the answers,
+unless a name of theirs comes to mean this machine (DNS rebinding): so without tokens only names of this machine are
+answered. And it can not send anything but reads, because browsers say where a request comes from.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headwater.server.answers import failure
+from headwater.server.failures import Refused
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address, or whether a name means such a one."""
+    if host in ("localhost", "localhost."):
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def check_host(host: str) -> None:
+    """Raises `Refused` if a request was sent to a name that is not this machine's own."""
+    if not is_loopback(_name(host)):
+        raise Refused(
+            421,
+            "unknown_host",
+            "This server is not reached by that name.",
+            hint="Use localhost, or make a token: `headwater token`.",
+        )
+
+
+def check_origin(method: str, headers: Mapping[str, str]) -> None:
+    """Raises `Refused` for what a page from elsewhere makes a browser send. Names of headers are in lower case."""
+    site = headers.get("sec-fetch-site")
+    foreign = site not in (None, "same-origin", "none")
+    if method in SAFE_METHODS:
+        if foreign and site == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
+            raise _foreign()
+        return
+    origin = headers.get("origin")
+    if foreign or (origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()):
+        raise _foreign()
+
+
+def proves_origin(headers: Mapping[str, str]) -> bool:
+    """Whether a browser has said that a request comes from a page of this server."""
+    return headers.get("sec-fetch-site") in ("same-origin", "none") or "origin" in headers
+
+
+class Gate:
+    """Wraps an application. Where tokens are needed, they are what counts, and not the name of the host."""
+
+    def __init__(self, app: ASGIApp, *, needs_tokens: Callable[[], bool]) -> None:
+        self._app, self._needs_tokens = app, needs_tokens
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        headers = Headers(scope=scope)
+        try:
+            if not self._needs_tokens():
+                check_host(headers.get("host", ""))
+            check_origin(scope["method"], headers)
+        except Refused as refused:
+            await failure(refused)(scope, receive, with_headers)
+            return
+        await self._app(scope, receive, with_headers)
+
+
+def _name(host: str) -> str:
+    if host.startswith("["):
+        return host.partition("]")[0].removeprefix("[")
+    return host.partition(":")[0].lower()
+
+
+def _foreign() -> Refused:
+    return Refused(403, "foreign_origin", "The request comes from a page of another site.")

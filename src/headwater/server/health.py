@@ -1,0 +1,199 @@
+"""Health, metrics and sessions: whether it lives, whether it is ready, its figures for Prometheus, and who asks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.metadata import version
+
+from starlette.responses import Response
+
+from headwater.errors import HeadwaterError
+from headwater.log.lag import Lag
+from headwater.server import bodies
+from headwater.server.answers import answer
+from headwater.server.counters import Family, counter, gauge, render
+from headwater.server.endpoint import COOKIE, Answer, Call, Endpoint, json_answer
+from headwater.server.failures import Refused, bad_request, error_body
+from headwater.server.service import Service
+from headwater.server.shapes import ANYTHING, TEXT, YES_NO, by_name, maybe, thing
+
+TAG = "Health"
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+SESSION_SECONDS = 30 * 24 * 3600
+
+
+async def root(call: Call) -> Response:
+    links = {"api": "/openapi.json", "health": "/healthz", "topics": "/topics", "views": "/views", "flow": "/flow"}
+    return answer({"name": call.service.app.name, "version": version("headwater"), "links": links})
+
+
+async def healthz(_call: Call) -> Response:
+    return answer({"status": "ok"})
+
+
+async def readyz(call: Call) -> Response:
+    checks = await call.service.threads.run(_checks, call.service)
+    ready = all(check is None for check in checks.values())
+    body = {"status": "ready" if ready else "not_ready", "checks": checks}
+    return answer(body, status=200 if ready else 503)
+
+
+def _checks(service: Service) -> dict[str, object]:
+    """What is wrong with each part, None where nothing is."""
+    checks: dict[str, object] = {"log": None, "views": None, "pipeline": None}
+    try:
+        service.log.position()
+    except HeadwaterError as error:
+        checks["log"] = error_body(error)["error"]
+    try:
+        if service.app.views and service.reader.position() is None:
+            checks["views"] = {"code": "not_yet", "message": "Nothing is published yet.", "hint": "Wait for it."}
+    except HeadwaterError as error:
+        checks["views"] = error_body(error)["error"]
+    if service.running.failure is not None:
+        checks["pipeline"] = error_body(service.running.failure)["error"]
+    return checks
+
+
+async def metrics(call: Call) -> Response:
+    text = await call.service.threads.run(lambda: render(families(call.service)))
+    return Response(text, media_type=PROMETHEUS)
+
+
+def families(service: Service) -> Iterator[Family]:
+    """All figures."""
+    log, reader = service.log, service.reader
+    current = reader.current()
+    position = log.position().commit
+    ends = [(topic.name, part, end) for topic in log.topics() for part, (_, end) in log.offsets(topic.name).items()]
+    yield gauge("headwater_log_position", "The number of the log's last commit.", [({}, position)])
+    yield counter(
+        "headwater_topic_records_total",
+        "Records ever appended to a partition.",
+        [({"topic": topic, "partition": part}, end) for topic, part, end in ends],
+    )
+    yield gauge(
+        "headwater_topic_bytes",
+        "Bytes of a topic on disk.",
+        [({"topic": name}, size) for name, size in service.history.sizes.topics.items()],
+    )
+    if current is not None:
+        yield gauge("headwater_view_position", "The position of the views.", [({}, current.position.commit)])
+        behind = max(0, position - current.position.commit)
+        yield gauge("headwater_behind_commits", "Commits that the views have not seen.", [({}, behind)])
+        yield counter("headwater_batches_total", "Batches ever published.", [({}, current.batch)])
+    last = service.history.samples[-1] if service.history.samples else None
+    if last is not None:
+        if last.freshness_seconds is not None:
+            about = "From a commit to its publication in the views, of the last batch."
+            yield gauge("headwater_freshness_seconds", about, [({}, last.freshness_seconds)])
+        if last.batch_seconds is not None:
+            yield gauge("headwater_batch_seconds", "How long the last batch took.", [({}, last.batch_seconds)])
+        about = "Rows of views that changed since the server started."
+        changed = [({"view": view}, rows) for view, rows in last.views.items()]
+        yield counter("headwater_view_changes_total", about, changed)
+    yield gauge(
+        "headwater_state_bytes",
+        "Bytes of views and of operators' state on disk.",
+        [({"part": part}, size.bytes) for part, size in service.history.sizes.state.items()],
+    )
+    yield from _lag(log.lag())
+    yield gauge("headwater_excluded_records", "Records that views refuse.", [({}, len(reader.excluded()))])
+    yield gauge("headwater_pipeline_failed", "1 if it failed.", [({}, float(service.running.failure is not None))])
+    yield from _own(service)
+
+
+def _lag(lag: list[Lag]) -> Iterator[Family]:
+    labels = [{"group": one.group, "topic": one.topic, "partition": one.partition} for one in lag]
+    pairs = list(zip(labels, lag, strict=True))
+    yield gauge("headwater_lag_records", "Records a group has not read.", [(at, one.records) for at, one in pairs])
+    yield gauge("headwater_lag_seconds", "Age of the oldest of them.", [(at, one.seconds) for at, one in pairs])
+
+
+def _own(service: Service) -> Iterator[Family]:
+    counters = service.counters
+    yield counters.family("headwater_http_requests_total", "Requests answered.")
+    yield counters.durations("headwater_http_request_seconds", "Until an answer began.")
+    yield counters.family("headwater_http_records_total", "Records appended over HTTP.")
+    yield counters.family("headwater_streams_stalled_total", "Streams ended because the client took nothing.")
+    yield gauge("headwater_streams", "Open streams of events.", [({}, service.streams)])
+    subscribers = [({"view": view}, count) for view, count in service.subscribers().items()]
+    yield gauge("headwater_subscribers", "Followers of a view.", subscribers)
+    yield counter(
+        "headwater_subscribers_dropped_total",
+        "Followers that were too slow.",
+        [({"view": view}, count) for view, count in service.dropped().items()],
+    )
+    done = service.verifications
+    yield counter("headwater_verifications_total", "Verifications done.", [({}, done.done)])
+    yield counter("headwater_verifications_wrong_total", "Verifications that found a difference.", [({}, done.wrong)])
+    if service.statsd is not None:
+        counts = service.statsd.counts
+        yield counter("headwater_statsd_samples_total", "StatsD samples appended.", [({}, counts.samples)])
+        lost = [("malformed", counts.malformed), ("refused", counts.refused), ("kernel", counts.dropped_by_kernel)]
+        about = "StatsD samples or datagrams lost, as far as it can be told."
+        yield counter("headwater_statsd_lost_total", about, [({"reason": reason}, n) for reason, n in lost])
+
+
+async def session(call: Call) -> Response:
+    scope = call.token.scope if call.token is not None else "admin"
+    name = None if call.token is None else call.token.name
+    return answer({"scope": scope, "token": name, "tokens_needed": call.service.needs_tokens})
+
+
+async def begin_session(call: Call) -> Response:
+    try:
+        asked = json.loads(await call.body())
+    except (ValueError, RecursionError) as error:
+        raise bad_request("The body is not JSON.") from error
+    text = asked.get("token") if isinstance(asked, dict) else None
+    if not isinstance(text, str):
+        raise bad_request("The body is an object with a text `token`.")
+    token = call.service.tokens.find(text)
+    if token is None:
+        raise Refused(401, "no_token", "The token is not known.", hint="`headwater token` makes one.")
+    response = answer({"scope": token.scope, "token": token.name, "tokens_needed": True})
+    response.set_cookie(
+        COOKIE, text, max_age=SESSION_SECONDS, httponly=True, samesite="strict", secure=call.service.secure
+    )
+    return response
+
+
+async def end_session(call: Call) -> Response:
+    response = Response(status_code=204)
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=call.service.secure)
+    return response
+
+
+SESSION = thing(scope=TEXT, token=maybe(TEXT), tokens_needed=YES_NO)
+READY = thing(status=TEXT, checks=by_name(ANYTHING))
+
+ENDPOINTS = (
+    Endpoint(
+        "GET", "/", root, "What this is",
+        {200: json_answer("Its name, and where to look.", thing(name=TEXT, version=TEXT, links=by_name(TEXT)))}, None,
+        tag=TAG,
+    ),
+    Endpoint(
+        "GET", "/healthz", healthz, "Whether the server lives", {200: json_answer("It does.", thing(status=TEXT))},
+        None, tag=TAG,
+    ),
+    Endpoint(
+        "GET", "/readyz", readyz, "Whether there is something to read, and nothing has failed",
+        {200: json_answer("It is ready.", READY), 503: json_answer("It is not, and why.", READY)}, None, tag=TAG,
+    ),
+    Endpoint(
+        "GET", "/metrics", metrics, "Figures for Prometheus", {200: Answer("Text.", {"text/plain": TEXT})}, tag=TAG
+    ),
+    Endpoint(
+        "GET", "/session", session, "What the client may do", {200: json_answer("Its scope.", SESSION)}, tag=TAG
+    ),
+    Endpoint(
+        "POST", "/session", begin_session, "Keep a token in a cookie, for a browser",
+        {200: json_answer("Its scope.", SESSION)}, None, accepts={bodies.JSON: thing(token=TEXT)}, tag=TAG,
+    ),
+    Endpoint(
+        "DELETE", "/session", end_session, "Forget the cookie", {204: Answer("It is forgotten.")}, None, tag=TAG
+    ),
+)  # fmt: skip

@@ -1,0 +1,182 @@
+"""How things were: a sample each second of positions, records, changes, freshness and lag, for charts; bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from headwater.engine.manifest import Size
+from headwater.engine.reading import Reader
+from headwater.engine.store import Generation, Published
+from headwater.errors import HeadwaterError
+from headwater.log.embedded import EmbeddedLog
+from headwater.model.encoding import format_instant
+from headwater.server.threads import Threads
+
+SAMPLE_SECONDS = 1.0
+SIZES_EVERY = 10
+"""Sizes on disk are looked up with every so many samples."""
+BATCHES_LOOKED_AT = 100
+"""Batches that one sample takes in at most."""
+RATE_SECONDS = 5
+"""Rates are over so many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """How things were at one moment. Records and changes are counted from the beginning of the sampling."""
+
+    at: datetime
+    log_position: int
+    view_position: int | None
+    behind: int | None
+    freshness_seconds: float | None
+    batch: int | None
+    batch_seconds: float | None
+    batch_records: int | None
+    topics: dict[str, int]
+    views: dict[str, int]
+    lag: dict[str, int]
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "at": format_instant(self.at),
+            "log_position": str(self.log_position),
+            "view_position": None if self.view_position is None else str(self.view_position),
+            "behind": self.behind,
+            "freshness_seconds": self.freshness_seconds,
+            "batch": self.batch,
+            "batch_seconds": self.batch_seconds,
+            "batch_records": self.batch_records,
+            "topics": self.topics,
+            "views": self.views,
+            "lag": self.lag,
+        }
+
+
+@dataclass(slots=True)
+class Sizes:
+    """What is on the disk, as of some seconds ago at most."""
+
+    topics: dict[str, int] = field(default_factory=dict)
+    state: dict[str, Size] = field(default_factory=dict)
+
+
+class History:
+    """Samples, the newest last. Its methods belong to the event loop; `sample` runs in a thread."""
+
+    def __init__(self, log: EmbeddedLog, reader: Reader, threads: Threads, seconds_max: int) -> None:
+        self._log, self._reader, self._threads = log, reader, threads
+        self.samples: deque[Sample] = deque(maxlen=max(2, int(seconds_max / SAMPLE_SECONDS)))
+        self.sizes = Sizes()
+        self._changed: Counter[str] = Counter()
+        self._seen: tuple[int, int] | None = None
+        self._last: Published | None = None
+        self._count = 0
+        self._moved = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    def release(self) -> None:
+        """Lets nobody wait for the next sample."""
+        if self._task is not None:
+            self._task.cancel()
+        self._wake()
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def next(self, seconds: float) -> Sample | None:
+        """The next sample; None if there was none for so long."""
+        moved = self._moved
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await moved.wait()
+            return self.samples[-1] if self.samples else None
+        return None
+
+    def since(self, seconds: int) -> list[Sample]:
+        """The samples of the last so many seconds, the oldest first."""
+        return list(self.samples)[-max(1, int(seconds / SAMPLE_SECONDS)) :]
+
+    def rates(self) -> dict[str, dict[str, float]]:
+        """Records of topics and changed rows of views, per second, over the last few seconds."""
+        recent = self.since(RATE_SECONDS + 1)
+        if len(recent) < 2:
+            return {"topics": {}, "views": {}}
+        first, last = recent[0], recent[-1]
+        seconds = max((last.at - first.at).total_seconds(), 1e-3)
+        return {
+            "topics": {k: max(0.0, (v - first.topics.get(k, v)) / seconds) for k, v in last.topics.items()},
+            "views": {k: max(0.0, (v - first.views.get(k, 0)) / seconds) for k, v in last.views.items()},
+        }
+
+    async def _run(self) -> None:
+        while True:
+            # What is busy or damaged is told to whoever reads it; a chart has a gap there.
+            with suppress(HeadwaterError):
+                self.samples.append(await self._threads.run(self.sample))
+                self._wake()
+            await asyncio.sleep(SAMPLE_SECONDS)
+
+    def sample(self) -> Sample:
+        """How things are now."""
+        current = self._reader.current()
+        self._take_batches(current)
+        position = self._log.position().commit
+        topics = [topic.name for topic in self._log.topics()]
+        ends = {name: sum(end for _, end in self._log.offsets(name).values()) for name in topics}
+        lag: Counter[str] = Counter()
+        for one in self._log.lag():
+            lag[one.group] += one.records
+        if self._count % SIZES_EVERY == 0:
+            sizes = {name: sum(segment.bytes for segment in self._log.segments(name)) for name in topics}
+            self.sizes = Sizes(sizes, self._reader.sizes())
+        self._count += 1
+        last = self._last
+        return Sample(
+            at=datetime.now(UTC),
+            log_position=position,
+            view_position=None if current is None else current.position.commit,
+            behind=None if current is None else max(0, position - current.position.commit),
+            freshness_seconds=None if last is None else freshness(last),
+            batch=None if last is None else last.batch,
+            batch_seconds=None if last is None else last.stats.get("seconds"),
+            batch_records=None if last is None else last.stats.get("records"),
+            topics=ends,
+            views=dict(self._changed),
+            lag=dict(lag),
+        )
+
+    def _take_batches(self, current: Generation | None) -> None:
+        """Adds up the changes of batches that were published since the last sample."""
+        if current is None or self._seen == (current.id, current.batch):
+            return
+        published = self._reader.published(BATCHES_LOOKED_AT)
+        if self._seen is not None:
+            same = self._seen[0] == current.id
+            for one in published:
+                if not same or one.batch > self._seen[1]:
+                    self._changed.update(one.stats.get("changes") or {})
+        for view in current.definition.get("views", {}):
+            self._changed.setdefault(view, 0)
+        self._seen = (current.id, current.batch)
+        self._last = published[-1] if published else self._last
+
+    def _wake(self) -> None:
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+
+def freshness(batch: Published) -> float | None:
+    """The seconds from the last commit that a batch covers to its publication."""
+    committed_at = batch.stats.get("committed_at")
+    return None if committed_at is None else max(0.0, (batch.published_at - committed_at) / 1e6)

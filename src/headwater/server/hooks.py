@@ -1,0 +1,62 @@
+"""Webhooks in: checked by their signature, and appended once each."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from starlette.responses import Response
+
+from headwater.model.position import Position
+from headwater.server import bodies, signatures
+from headwater.server.answers import answer
+from headwater.server.endpoint import Call, Endpoint, json_answer
+from headwater.server.failures import Refused, bad_request, too_many
+from headwater.server.parameters import path
+from headwater.server.records import APPENDED, append_once
+from headwater.server.shapes import TEXT, many, thing
+
+TAG = "Hooks"
+
+
+async def receive(call: Call) -> Response:
+    service = call.service
+    hook = service.app.hooks.get(call["name"])
+    if hook is None:
+        raise Refused(404, "unknown_hook", f"There is no hook {call['name'][:100]!r}.")
+    if service.appends >= service.limits.appends_waiting_max:
+        raise too_many("appends")
+    service.appends += 1
+    try:
+        body = await call.body()
+        delivery = signatures.check(hook, call.request.headers, body, datetime.now(UTC))
+        try:
+            text = body.decode()
+        except UnicodeDecodeError as error:
+            raise bad_request("The body is not text.") from error
+        row = {"id": delivery.id, "event": delivery.event, "body": text, "sent_at": delivery.sent_at}
+        # A sender that got no answer sends again, under the same id.
+        done = await service.threads.append(append_once, service, hook.topic, [row], f"hook {delivery.id}", body)
+    finally:
+        service.appends -= 1
+    return answer(done, Position.parse(str(done["position"])))
+
+
+async def list_hooks(call: Call) -> Response:
+    hooks = call.service.app.hooks.values()
+    return answer({"hooks": [{"name": one.name, "topic": one.topic, "style": one.style} for one in hooks]})
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST", "/hooks/{name}", receive, "Take a webhook; its signature takes the place of a token",
+        {200: json_answer("It is durable at this position.", APPENDED)}, None, (path("name", "The hook's name."),),
+        {bodies.JSON: {}}, tag=TAG,
+        about="Signed as Standard Webhooks, GitHub or Stripe do, as app.hook(…) says. A webhook that comes again under "
+        "the same id is recognised.",
+    ),
+    Endpoint(
+        "GET", "/hooks", list_hooks, "The webhooks that are taken",
+        {200: json_answer("Without their secrets.", thing(hooks=many(thing(name=TEXT, topic=TEXT, style=TEXT))))},
+        tag=TAG,
+    ),
+)  # fmt: skip

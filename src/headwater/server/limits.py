@@ -1,0 +1,58 @@
+"""What the server allows: every limit by name, each of them an option of `headwater serve`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+
+from headwater.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes, rows, seconds and how many at once. Whole numbers above 0."""
+
+    body_bytes_max: int = 32 << 20
+    """Of a request's body, as it is sent and after it was unpacked."""
+    body_seconds_max: int = 60
+    """How long a body may take to arrive."""
+    append_records_max: int = 100_000
+    """Of one append."""
+    appends_waiting_max: int = 64
+    """Appends that wait for the disk; one more is answered with 429."""
+    wait_seconds_max: int = 30
+    """How long a read may wait for a position."""
+    page_rows_max: int = 10_000
+    """Of one page of a topic or of a view."""
+    scan_records_max: int = 100_000
+    """Records of a partition that one page may look through for those that match."""
+    query_seconds_max: int = 10
+    query_rows_max: int = 10_000
+    query_bytes_max: int = 512 << 20
+    """Memory of one query."""
+    queries_max: int = 4
+    """Queries at once; one more is answered with 429."""
+    streams_max: int = 1000
+    """Open streams of events; one more is answered with 429."""
+    stream_stall_seconds_max: int = 30
+    """A reader of a stream that takes nothing for so long is dropped."""
+    ring_events_max: int = 1000
+    ring_bytes_max: int = 16 << 20
+    """Changes of a view that are kept in memory for those who follow it; who is further behind is dropped."""
+    history_seconds_max: int = 3600
+    """How long the samples for charts are kept in memory."""
+    keys_kept_seconds: int = 24 * 3600
+    """How long an idempotency key is remembered."""
+
+    def with_options(self, options: Iterable[str]) -> Limits:
+        """The limits with some changed, each given as NAME=VALUE. Raises `UsageError`."""
+        known = [one.name for one in fields(self)]
+        changed = {}
+        for option in options:
+            name, equals, value = option.partition("=")
+            if name not in known or not equals:
+                raise UsageError(f"{option!r} is not a limit.", hint=f"Write NAME=VALUE; names: {', '.join(known)}.")
+            if not value.isascii() or not value.isdigit() or int(value) < 1:
+                raise UsageError(f"{name} must be a whole number above 0, not {value!r}.")
+            changed[name] = int(value)
+        return replace(self, **changed)

@@ -1,0 +1,164 @@
+"""Pipelines, verifications, captures and StatsD: what runs, how far it is, and what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+from starlette.responses import Response
+
+from headwater.engine.failures import UnknownView
+from headwater.errors import HeadwaterError
+from headwater.model.encoding import format_instant
+from headwater.server.answers import answer
+from headwater.server.batches import batch_json, instant, size_json
+from headwater.server.endpoint import Call, Endpoint, json_answer
+from headwater.server.failures import error_body
+from headwater.server.parameters import READING, VIEW
+from headwater.server.service import Service, Source
+from headwater.server.shapes import (
+    ANYTHING,
+    BATCH,
+    NUMBER,
+    POSITION,
+    SIZE,
+    TEXT,
+    WHOLE,
+    YES_NO,
+    by_name,
+    many,
+    maybe,
+    thing,
+)
+from headwater.server.views import known
+
+TAG = "Operations"
+BATCHES_SHOWN = 100
+CAPTURE_SECONDS_MAX = 5.0
+"""How long a database may take to say how its capture is."""
+
+PIPELINE = thing(
+    name=TEXT, status=TEXT, runs_here=YES_NO, error=ANYTHING, failed_at=maybe(TEXT), position=maybe(POSITION),
+    log_position=POSITION, behind=maybe(WHOLE), freshness_seconds=maybe(NUMBER), last_published_at=maybe(TEXT),
+    batches=many(BATCH), generations=many(ANYTHING), state=by_name(SIZE), excluded=WHOLE,
+)  # fmt: skip
+VERIFICATION = {**thing(view=TEXT, status=TEXT), "additionalProperties": True}
+
+
+async def pipelines(call: Call) -> Response:
+    service = call.service
+    position = await service.log_at(call["at_least"], call["wait"])
+    found = await service.threads.run(pipeline_json, service)
+    return answer({"position": str(position), "pipelines": [found]}, position)
+
+
+def pipeline_json(service: Service) -> dict[str, object]:
+    """The pipeline of the application."""
+    reader, running = service.reader, service.running
+    current, log_position = reader.current(), service.log.position()
+    batches = [batch_json(one) for one in reader.published(BATCHES_SHOWN)]
+    behind = None if current is None else max(0, log_position.commit - current.position.commit)
+    return {
+        "name": service.app.name,
+        "status": status(service, behind),
+        "runs_here": running.runs_here,
+        "error": None if running.failure is None else error_body(running.failure)["error"],
+        "failed_at": None if running.failed_at is None else format_instant(running.failed_at),
+        "position": None if current is None else str(current.position),
+        "log_position": str(log_position),
+        "behind": behind,
+        "freshness_seconds": batches[-1]["freshness_seconds"] if batches else None,
+        "last_published_at": batches[-1]["published_at"] if batches else None,
+        "batches": batches,
+        "generations": [
+            {
+                "id": one.id,
+                "status": one.status,
+                "batch": one.batch,
+                "position": str(one.position),
+                "created_at": instant(one.created_at),
+                "views": list(one.definition.get("views", {})),
+            }
+            for one in reader.generations()
+        ],
+        "state": {part: size_json(size) for part, size in service.history.sizes.state.items()},
+        "excluded": len(reader.excluded()),
+    }
+
+
+def status(service: Service, behind: int | None) -> str:
+    """In one word. Whether a pipeline in another process runs can only be seen by what it publishes."""
+    if service.running.failure is not None:
+        return "failed"
+    if behind is None:
+        return "starting" if service.running.runs_here else "waiting"
+    return "up_to_date" if behind == 0 else "behind"
+
+
+async def verify(call: Call) -> Response:
+    await call.service.threads.run(_check_view, call.service, call["view"])
+    return answer(call.service.verifications.ask(call["view"]), status=202)
+
+
+async def verification(call: Call) -> Response:
+    await call.service.threads.run(_check_view, call.service, call["view"])
+    return answer(call.service.verifications.state(call["view"]))
+
+
+def _check_view(service: Service, view: str) -> None:
+    views = known(service, service.reader.current())
+    if view not in views:
+        raise UnknownView(view, views)
+
+
+async def capture(call: Call) -> Response:
+    sources: Mapping[str, Source] = getattr(call.service.app, "sources", {})
+    found = await asyncio.gather(*(_source(call.service, name, source) for name, source in sources.items()))
+    return answer({"sources": found})
+
+
+async def _source(service: Service, name: str, source: Source) -> dict[str, Any]:
+    try:
+        async with asyncio.timeout(CAPTURE_SECONDS_MAX):
+            status = await service.threads.run(source.status)
+    except TimeoutError:
+        message = f"The database did not answer within {CAPTURE_SECONDS_MAX:g} s."
+        return {"name": name, "status": None, "error": {"code": "no_answer", "message": message, "hint": ""}}
+    except HeadwaterError as error:
+        return {"name": name, "status": None, **error_body(error)}
+    shown = asdict(status) if is_dataclass(status) and not isinstance(status, type) else status
+    return {"name": name, "status": shown, "error": None}
+
+
+async def statsd(call: Call) -> Response:
+    listener = call.service.statsd
+    return answer({"statsd": None if listener is None else listener.to_json()})
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET", "/pipelines", pipelines, "How far the pipeline is, its last batches, its state, and what is wrong",
+        {200: json_answer("The pipeline of this application.", thing(position=POSITION, pipelines=many(PIPELINE)))},
+        parameters=READING, tag=TAG,
+    ),
+    Endpoint(
+        "POST", "/views/{view}/verify", verify, "Compare a view with its SQL as a batch query over the log",
+        {202: json_answer("It is asked for; GET tells what became of it.", VERIFICATION)}, "admin", (VIEW,), tag=TAG,
+    ),
+    Endpoint(
+        "GET", "/views/{view}/verify", verification, "The state and the last result of a view's verification",
+        {200: json_answer("`status` is never, waiting, running, done or failed.", VERIFICATION)},
+        parameters=(VIEW,), tag=TAG,
+    ),
+    Endpoint(
+        "GET", "/capture", capture, "The databases that are captured, and how far",
+        {200: json_answer("By source.", thing(sources=many(thing(name=TEXT, status=ANYTHING, error=ANYTHING))))},
+        tag=TAG,
+    ),
+    Endpoint(
+        "GET", "/statsd", statsd, "What came by StatsD, and what was lost on the way",
+        {200: json_answer("Null if the application does not listen.", thing(statsd=ANYTHING))}, tag=TAG,
+    ),
+)  # fmt: skip

@@ -1,0 +1,135 @@
+"""Positions that other threads and processes move, for coroutines that wait for one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Protocol
+
+from headwater.engine.failures import NotYet
+from headwater.engine.reading import Reader
+from headwater.errors import HeadwaterError
+from headwater.log.embedded import EmbeddedLog
+from headwater.model.position import START, Position
+
+LOOK_EVERY = timedelta(seconds=1)
+
+
+class Moving(Protocol):
+    """Something with a position that moves."""
+
+    def next(self, seen: Position | None) -> Position | None:
+        """Returns when the position is not the one that was seen, or after a while; None if there is none yet."""
+
+
+class LogMoves:
+    """The position of a log."""
+
+    def __init__(self, log: EmbeddedLog) -> None:
+        self._log = log
+
+    def next(self, seen: Position | None) -> Position | None:
+        return self._log.position() if seen is None else self._log.wait(max(seen, START), LOOK_EVERY)
+
+
+class ViewMoves:
+    """The position of the views that a pipeline publishes."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def next(self, seen: Position | None) -> Position | None:
+        ticket = self._reader.ticket()
+        now = self._reader.position()
+        if now != seen:
+            return now
+        self._reader.wait(ticket, LOOK_EVERY.total_seconds())
+        return self._reader.position()
+
+
+class Watched:
+    """Follows a position in one thread, however many wait for it. `start` and all waiting belong to one event loop."""
+
+    def __init__(self, moving: Moving, name: str) -> None:
+        self.position: Position | None = None
+        self._moving, self._name = moving, name
+        self._waiting: list[tuple[Position | None, asyncio.Future[None]]] = []
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begins to follow. Call it in the event loop."""
+        loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(
+            target=self._run, args=(loop.call_soon_threadsafe,), name=f"headwater-{self._name}", daemon=True
+        )
+        self._thread.start()
+
+    def release(self) -> None:
+        """Lets nobody wait any more: what is not reached by now is not reached."""
+        self._ended.set()
+        for _, future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def stop(self) -> None:
+        """Ends the thread, which takes a second at most."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    async def reached(self, wanted: Position | None, seconds: float) -> None:
+        """Returns when there is a position, and it is not before `wanted`. Raises `NotYet`."""
+        if not await self._wait(wanted, seconds):
+            commit = None if wanted is None else wanted.commit
+            raise NotYet(commit, None if self.position is None else self.position.commit, seconds)
+
+    async def moved(self, seen: Position, seconds: float) -> bool:
+        """Whether the position has gone past one within so many seconds."""
+        return await self._wait(Position(type(seen.commit)(seen.commit + 1)), seconds)
+
+    async def _wait(self, wanted: Position | None, seconds: float) -> bool:
+        if self._is_reached(wanted) or self._ended.is_set():
+            return self._is_reached(wanted)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (wanted, future)
+        self._waiting.append(entry)
+        try:
+            async with asyncio.timeout(seconds):
+                await future
+        except TimeoutError:
+            return self._is_reached(wanted)
+        finally:
+            if entry in self._waiting:
+                self._waiting.remove(entry)
+        return self._is_reached(wanted)
+
+    def _is_reached(self, wanted: Position | None) -> bool:
+        return self.position is not None and (wanted is None or wanted <= self.position)
+
+    def _run(self, tell: Callable[[Callable[[Position | None], None], Position | None], object]) -> None:
+        seen: Position | None = None
+        while not self._ended.is_set():
+            try:
+                now = self._moving.next(seen)
+            except HeadwaterError:
+                # A busy or damaged store is told to whoever reads it; this only waits for what comes after.
+                time.sleep(LOOK_EVERY.total_seconds())
+                continue
+            if now != seen:
+                seen = now
+                try:
+                    tell(self._take, now)
+                except RuntimeError:
+                    return  # the event loop has ended
+
+    def _take(self, position: Position | None) -> None:
+        self.position = position
+        ready = [entry for entry in self._waiting if self._is_reached(entry[0])]
+        for entry in ready:
+            self._waiting.remove(entry)
+            if not entry[1].done():
+                entry[1].set_result(None)

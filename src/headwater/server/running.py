@@ -1,0 +1,179 @@
+"""The server at work: its socket, and its event loop in a thread beside whatever else the process does."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import ssl
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import uvicorn
+import uvloop
+
+from headwater.errors import UsageError
+from headwater.server.application import build
+from headwater.server.gate import is_loopback
+from headwater.server.records import forget_keys
+from headwater.server.service import Service
+
+BACKLOG = 2048
+ENDING_SECONDS_MAX = 3
+"""How long requests that are under way may take when the server ends."""
+FORGET_EVERY_SECONDS = 600.0
+"""How often idempotency keys that are too old are forgotten."""
+FILES_MAX = 65_536
+"""Open files that the process asks for: each connection is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the server listens. Port 0 is any that is free."""
+
+    host: str = "127.0.0.1"
+    port: int = 8580
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def is_public(self) -> bool:
+        """Whether others than this machine can reach it."""
+        return not is_loopback(self.host)
+
+    def check(self) -> Address:
+        """The address itself. Raises `UsageError`."""
+        if (self.certificate is None) != (self.key is None):
+            raise UsageError("TLS needs a certificate and its key.", hint="Give both --tls-certificate and --tls-key.")
+        if self.certificate is not None and self.key is not None:
+            try:
+                ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(self.certificate, self.key)
+            except (OSError, ssl.SSLError) as error:
+                raise UsageError(f"The certificate can not be used: {error}.") from error
+        return self
+
+
+class _Uvicorn(uvicorn.Server):
+    """Tells when it answers requests."""
+
+    def __init__(self, config: uvicorn.Config, ready: threading.Event) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready.set()
+
+
+class Server:
+    """Serves within a `with` block, in a thread."""
+
+    def __init__(self, service: Service, address: Address) -> None:
+        self._service, self._address = service, address.check()
+        if address.is_public and not service.tokens.all():
+            raise UsageError(
+                f"Others can reach {address.host}, and there are no tokens.",
+                hint="Make one with `headwater token`, or listen on 127.0.0.1.",
+            )
+        self._socket = listen(address)
+        self.port: int = self._socket.getsockname()[1]
+        config = uvicorn.Config(
+            build(service),
+            lifespan="off",
+            http="httptools",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=ENDING_SECONDS_MAX,
+            ssl_certfile=None if address.certificate is None else str(address.certificate),
+            ssl_keyfile=None if address.key is None else str(address.key),
+        )
+        self._ready = threading.Event()
+        self._server = _Uvicorn(config, self._ready)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="headwater-server", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where to look."""
+        scheme = "http" if self._address.certificate is None else "https"
+        host = "localhost" if is_loopback(self._address.host) else self._address.host
+        return f"{scheme}://{host}:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._ready.wait()
+        if self._failure is not None:
+            self._thread.join()
+            raise self._failure
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        loop = self._loop
+        if loop is not None:
+            with suppress(RuntimeError):  # it has ended
+                loop.call_soon_threadsafe(self._end)
+        self._thread.join()
+
+    def _end(self) -> None:
+        self._service.close_streams()
+        self._server.should_exit = True
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._main())
+        except BaseException as error:  # noqa: BLE001 - told to who started the thread
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        try:
+            await self._service.start()
+            forgetting = asyncio.create_task(self._forget())
+            await self._server.serve(sockets=[self._socket])
+            forgetting.cancel()
+        finally:
+            self._socket.close()
+            await self._service.stop()
+
+    async def _forget(self) -> None:
+        while True:
+            await asyncio.sleep(FORGET_EVERY_SECONDS)
+            await self._service.threads.append(forget_keys, self._service)
+
+
+def listen(address: Address) -> socket.socket:
+    """The socket that clients connect to. Raises `UsageError` if there is none to be had."""
+    _allow_many_files()
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # A client that is gone or does not read is given up by the kernel, with all that waits to be sent to it.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
+        listening.bind((address.host, address.port))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise UsageError(
+            f"Port {address.port} of {address.host} can not be listened on: {error.strerror or error}.",
+            hint="Another server may run there: use --port with another one, or with 0 for any.",
+        ) from error
+    return listening
+
+
+def _allow_many_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

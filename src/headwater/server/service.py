@@ -1,0 +1,166 @@
+"""What the server serves: an application, and everything that its requests share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from headwater.app import App
+from headwater.engine.reading import Reader
+from headwater.errors import HeadwaterError
+from headwater.model.position import Position
+from headwater.server.contents import Contents
+from headwater.server.counters import Counters
+from headwater.server.failures import too_many
+from headwater.server.history import History
+from headwater.server.hub import Hub
+from headwater.server.limits import Limits
+from headwater.server.positions import LogMoves, ViewMoves, Watched
+from headwater.server.statsd import Listener
+from headwater.server.threads import Threads
+from headwater.server.tokens import Tokens
+from headwater.server.verifications import Verifications, Verify, app_verifier
+
+HUB_IDLE_SECONDS = 60.0
+"""A view that nobody follows any more is followed for so long, for those who come back."""
+
+
+class Source(Protocol):
+    """A database that is captured, as far as the server shows it: a dataclass that `status` returns."""
+
+    def status(self) -> Any: ...
+
+
+@dataclass(slots=True)
+class Running:
+    """What a pipeline in this process does; None where the process does not know."""
+
+    runs_here: bool = False
+    failure: HeadwaterError | None = None
+    failed_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class _Followed:
+    hub: Hub
+    used_at: float = field(default_factory=time.monotonic)
+
+
+class Service:
+    """An application and its log, views, streams, counters and limits. Belongs to one event loop once it is started."""
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        limits: Limits | None = None,
+        tokens_required: bool = False,
+        secure: bool = False,
+        verify: Verify | None = None,
+        running: Running | None = None,
+    ) -> None:
+        self.app, self.log, self.limits = app, app.log, limits or Limits()
+        self.tokens_required, self.secure = tokens_required, secure
+        self.reader = Reader(app.directory)
+        self.tokens = Tokens(app.directory)
+        self.threads, self.counters = Threads(), Counters()
+        self.contents = Contents(self.reader)
+        self.log_moves = Watched(LogMoves(self.log), "log")
+        self.view_moves = Watched(ViewMoves(self.reader), "views")
+        self.history = History(self.log, self.reader, self.threads, self.limits.history_seconds_max)
+        self.verifications = Verifications(app.directory, verify or app_verifier(app))
+        self.running = running or Running()
+        self.statsd = None if app.statsd_inlet is None else Listener(app.statsd_inlet, self.log)
+        self.streams = self.queries = self.appends = 0
+        self.closing = False
+        self._hubs: dict[str, _Followed] = {}
+
+    @property
+    def needs_tokens(self) -> bool:
+        """Whether requests need a token: as soon as there is one, and wherever others than this machine can ask."""
+        return self.tokens_required or bool(self.tokens.known())
+
+    async def start(self) -> None:
+        """Begins to watch positions, to sample, and to listen for what comes by other ways than HTTP."""
+        self.log_moves.start()
+        self.view_moves.start()
+        self.history.start()
+        if self.statsd is not None:
+            self.statsd.start()
+
+    def close_streams(self) -> None:
+        """Lets every stream and every wait end soon. Call it in the event loop."""
+        self.closing = True
+        for followed in self._hubs.values():
+            followed.hub.stop()
+        for watched in (self.log_moves, self.view_moves):
+            watched.release()
+        self.history.release()
+
+    async def stop(self) -> None:
+        """Ends all threads. The application stays open."""
+        self.close_streams()
+        if self.statsd is not None:
+            self.statsd.stop()
+        for watched in (self.log_moves, self.view_moves):
+            watched.stop()
+        await self.history.stop()
+        self.verifications.close()
+        self.threads.close()
+        self.reader.close()
+
+    def hub(self, view: str) -> Hub:
+        """The hub of a view; hubs that nobody needs any more end."""
+        now = time.monotonic()
+        for name, followed in list(self._hubs.items()):
+            if followed.hub.subscribers:
+                followed.used_at = now
+            if followed.hub.failure is not None or now - followed.used_at > HUB_IDLE_SECONDS:
+                followed.hub.stop()
+                del self._hubs[name]
+        if view not in self._hubs:
+            self._hubs[view] = _Followed(Hub(self.app.directory, view, self.limits, self.threads))
+        self._hubs[view].used_at = now
+        return self._hubs[view].hub
+
+    def subscribers(self) -> Mapping[str, int]:
+        """How many follow each view."""
+        return {name: followed.hub.subscribers for name, followed in self._hubs.items()}
+
+    def dropped(self) -> Mapping[str, int]:
+        """How many followers of each view were dropped because they were too slow."""
+        return {name: followed.hub.dropped for name, followed in self._hubs.items()}
+
+    def open_stream(self) -> Callable[[bool], None]:
+        """Counts a stream; call what is returned when it ends. Raises `Refused` if there are too many."""
+        if self.streams >= self.limits.streams_max:
+            raise too_many("streams")
+        self.streams += 1
+
+        def ended(stalled: bool) -> None:  # noqa: FBT001 - a callback
+            self.streams -= 1
+            if stalled:
+                self.counters.add("headwater_streams_stalled_total")
+
+        return ended
+
+    def wait_seconds(self, asked: float | None) -> float:
+        """How long a read waits for a position."""
+        most = float(self.limits.wait_seconds_max)
+        return most if asked is None else min(asked, most)
+
+    async def views_at(self, at_least: str | None, wait: float | None) -> Position | None:
+        """Waits until views are there, and at a position if one is asked for. Raises `NotYet`."""
+        wanted = None if at_least is None else Position.parse(at_least)
+        seconds = self.wait_seconds(wait if wanted is not None or wait is not None else 0.0)
+        await self.view_moves.reached(wanted, seconds)
+        return wanted
+
+    async def log_at(self, at_least: str | None, wait: float | None) -> Position:
+        """Waits until the log is at a position if one is asked for; where it is. Raises `NotYet`."""
+        if at_least is not None:
+            await self.log_moves.reached(Position.parse(at_least), self.wait_seconds(wait))
+        return await self.threads.run(self.log.position)

@@ -1,0 +1,52 @@
+"""Server-sent events as bytes, and the marks by which a stream of changes is gone on with."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from headwater.errors import UsageError
+from headwater.model.position import Position
+from headwater.model.types import CommitNumber
+
+CONTENT_TYPE = "text/event-stream"
+HEARTBEAT = b": still here\n\n"
+RETRY = b"retry: 1000\n\n"
+"""How long a client should wait before it connects again, in milliseconds."""
+
+
+class Mark(NamedTuple):
+    """How far a follower of a view is. Marks of one view are ordered as its changes are."""
+
+    commit: int
+    generation: int
+
+    def __str__(self) -> str:
+        return f"{self.commit}.{self.generation}"
+
+    @property
+    def position(self) -> Position:
+        return Position(CommitNumber(self.commit))
+
+    @classmethod
+    def parse(cls, text: str) -> Mark:
+        """What `str` gave. Raises `UsageError`."""
+        commit, dot, generation = text.partition(".")
+        if not dot or not all(part.isascii() and part.isdigit() and len(part) <= 18 for part in (commit, generation)):
+            raise UsageError(
+                f"{text!r} is not the id of an event.", hint="Send the id of the last event, or no Last-Event-ID."
+            )
+        return cls(int(commit), int(generation))
+
+
+def event(data: object, *, name: str, mark: object = None) -> bytes:
+    """One event: a name, JSON in one line, and what a client sends as Last-Event-ID to go on behind it."""
+    lines = [f"event: {name}", f"data: {to_json(data)}"]
+    if mark is not None:
+        lines.insert(0, f"id: {mark}")
+    return ("\n".join(lines) + "\n\n").encode()
+
+
+def to_json(data: object) -> str:
+    """JSON in one line. What has no form of its own in JSON is its text."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str)

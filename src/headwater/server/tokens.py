@@ -1,0 +1,114 @@
+"""Tokens: who may read, write or administer. A token is random, shown once, and only its hash is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from headwater.errors import UsageError
+from headwater.log.names import check_name
+
+Scope = Literal["read", "write", "admin"]
+"""What a token allows. Whoever may write may read, and an admin may do everything."""
+
+FILE = "tokens.db"
+LOOK_EVERY_SECONDS = 1.0
+"""A token that was revoked is refused after this time at the latest."""
+
+_PREFIX = "hw"
+_RANDOM_BYTES = 32
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS tokens ("
+    "name TEXT PRIMARY KEY, scope TEXT NOT NULL, hash TEXT NOT NULL, created_at REAL NOT NULL)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is known of a token, which is not the token itself."""
+
+    name: str
+    scope: Scope
+    hash: str
+    created_at: float
+
+
+def allows(held: Scope, needed: Scope) -> bool:
+    """Whether one scope contains another."""
+    order = get_args(Scope)
+    return order.index(held) >= order.index(needed)
+
+
+class Tokens:
+    """The tokens of an application, in a file that only its owner may read."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = Path(directory) / FILE
+        self._turn = threading.Lock()
+        self._known: dict[str, Token] = {}
+        self._looked_at = float("-inf")
+
+    def create(self, name: str, scope: Scope) -> str:
+        """A new token, which can not be shown again. Raises `UsageError` if the name is taken."""
+        check_name("token", name)
+        if scope not in get_args(Scope):
+            raise UsageError(f"{scope!r} is not a scope.", hint=f"Use one of {', '.join(get_args(Scope))}.")
+        text = f"{_PREFIX}_{scope}_{secrets.token_urlsafe(_RANDOM_BYTES)}"
+        try:
+            with self._opened() as connection:
+                connection.execute("INSERT INTO tokens VALUES (?, ?, ?, ?)", (name, scope, _hash(text), time.time()))
+        except sqlite3.IntegrityError:
+            raise UsageError(
+                f"There is a token {name!r} already.", hint="Revoke it first, or use another name."
+            ) from None
+        return text
+
+    def revoke(self, name: str) -> None:
+        """Raises `UsageError` if there is no such token."""
+        with self._opened() as connection:
+            gone = connection.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount
+        if not gone:
+            raise UsageError(f"There is no token {name!r}.", hint="`headwater token APP --list` shows them.")
+
+    def all(self) -> list[Token]:
+        """By name."""
+        if not self._path.exists():
+            return []
+        with self._opened() as connection:
+            rows = connection.execute("SELECT name, scope, hash, created_at FROM tokens ORDER BY name").fetchall()
+        return [Token(*row) for row in rows]
+
+    def known(self) -> dict[str, Token]:
+        """By hash, as of a moment ago at most."""
+        with self._turn:
+            now = time.monotonic()
+            if now - self._looked_at >= LOOK_EVERY_SECONDS:
+                self._known, self._looked_at = {token.hash: token for token in self.all()}, now
+            return self._known
+
+    def find(self, text: str) -> Token | None:
+        """The token that a client has sent; None if it is not one."""
+        # The hash of what was sent is looked up: how long that takes tells nothing about tokens.
+        return self.known().get(_hash(text))
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        with closing(sqlite3.connect(self._path, timeout=10.0)) as connection, connection:
+            connection.execute(_TABLE)
+            yield connection
+
+
+def _hash(text: str) -> str:
+    # A token has 256 random bits: nobody guesses it, so that a slow hash would protect nothing.
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,154 @@
+"""Topics: what there is, how it is defined, where each partition is, and who reads it how far behind."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from starlette.responses import Response
+
+from headwater.log.lag import Lag, LagLimits
+from headwater.log.segments import Segment
+from headwater.log.topic import Topic
+from headwater.model.ddl import format_ddl
+from headwater.model.encoding import format_instant
+from headwater.server.answers import answer
+from headwater.server.endpoint import Call, Endpoint, json_answer
+from headwater.server.parameters import READING, TOPIC
+from headwater.server.service import Service
+from headwater.server.shapes import ANYTHING, COLUMN, NUMBER, POSITION, TEXT, WHOLE, YES_NO, many, maybe, thing
+
+TAG = "Topics"
+LAG = thing(
+    group=TEXT, topic=TEXT, partition=WHOLE, member=maybe(TEXT), offset=WHOLE, end=WHOLE, records=WHOLE, bytes=WHOLE,
+    seconds=NUMBER, gone=WHOLE, risk=maybe(NUMBER), alarms=many(TEXT),
+)  # fmt: skip
+SUMMARY = thing(
+    name=TEXT, kind=TEXT, key=many(TEXT), partitions=WHOLE, records=WHOLE, records_per_second=NUMBER,
+    bytes=maybe(WHOLE), dead_letter=maybe(TEXT), is_dead_letter=YES_NO,
+)  # fmt: skip
+DETAIL = thing(
+    position=POSITION,
+    topic=SUMMARY,
+    columns=many(COLUMN),
+    event_time=maybe(TEXT),
+    schemas=many(thing(version=WHOLE, schema=TEXT)),
+    settings=ANYTHING,
+    partitions=many(
+        thing(
+            partition=WHOLE,
+            first=WHOLE,
+            end=WHOLE,
+            records=WHOLE,
+            bytes=WHOLE,
+            segments=WHOLE,
+            first_at=maybe(TEXT),
+            last_at=maybe(TEXT),
+        )
+    ),
+    groups=many(LAG),
+)
+
+
+async def list_topics(call: Call) -> Response:
+    service = call.service
+    position = await service.log_at(call["at_least"], call["wait"])
+    found = await service.threads.run(_all, service)
+    return answer({"position": str(position), "topics": found}, position)
+
+
+def _all(service: Service) -> list[dict[str, object]]:
+    topics = service.log.topics()
+    letters = dead_letter_topics(topics)
+    return [summary(service, topic, letters) for topic in topics]
+
+
+def dead_letter_topics(topics: list[Topic]) -> set[str]:
+    """The topics to which records go that do not fit others."""
+    return {topic.settings.dead_letter for topic in topics if topic.settings.dead_letter is not None}
+
+
+def summary(service: Service, topic: Topic, letters: set[str]) -> dict[str, object]:
+    """A topic in a list."""
+    return {
+        "name": topic.name,
+        "kind": "table" if topic.key else "stream",
+        "key": list(topic.key),
+        "partitions": topic.partitions,
+        "records": sum(end - first for first, end in service.log.offsets(topic.name).values()),
+        "records_per_second": round(service.history.rates()["topics"].get(topic.name, 0.0), 3),
+        "bytes": service.history.sizes.topics.get(topic.name),
+        "dead_letter": topic.settings.dead_letter,
+        "is_dead_letter": topic.name in letters,
+    }
+
+
+async def describe(call: Call) -> Response:
+    service = call.service
+    position = await service.log_at(call["at_least"], call["wait"])
+    found = await service.threads.run(_detail, service, call["topic"])
+    return answer({"position": str(position), **found}, position)
+
+
+def _detail(service: Service, name: str) -> dict[str, object]:
+    log = service.log
+    topic = log.topic(name)
+    segments = log.segments(name)
+    described = topic.describe()
+    settings = {name: value for name, value in described.items() if name in topic.settings.__slots__}
+    return {
+        "topic": summary(service, topic, dead_letter_topics(log.topics())),
+        "columns": [{"name": field.name, "type": str(field.type)} for field in topic.schema],
+        "event_time": topic.event_time,
+        "schemas": [{"version": number, "schema": format_ddl(one)} for number, one in enumerate(topic.schemas)],
+        "settings": settings,
+        "partitions": [
+            _partition(partition, first, end, [one for one in segments if one.partition == partition])
+            for partition, (first, end) in log.offsets(name).items()
+        ],
+        "groups": [lag_json(one) for one in log.lag() if one.topic == name],
+    }
+
+
+def _partition(partition: int, first: int, end: int, segments: list[Segment]) -> dict[str, object]:
+    return {
+        "partition": partition,
+        "first": first,
+        "end": end,
+        "records": end - first,
+        "bytes": sum(one.bytes for one in segments),
+        "segments": len(segments),
+        "first_at": _instant(segments[0].first_at) if segments else None,
+        "last_at": _instant(segments[-1].last_at) if segments else None,
+    }
+
+
+def lag_json(lag: Lag) -> dict[str, object]:
+    return {**asdict(lag), "alarms": lag.alarms(LagLimits())}
+
+
+def _instant(microseconds: int) -> str:
+    return format_instant(datetime.fromtimestamp(microseconds / 1e6, UTC))
+
+
+async def groups(call: Call) -> Response:
+    service = call.service
+    position = await service.log_at(call["at_least"], call["wait"])
+    found = await service.threads.run(service.log.lag)
+    return answer({"position": str(position), "groups": [lag_json(one) for one in found]}, position)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET", "/topics", list_topics, "All topics",
+        {200: json_answer("By name.", thing(position=POSITION, topics=many(SUMMARY)))}, parameters=READING, tag=TAG,
+    ),
+    Endpoint(
+        "GET", "/topics/{topic}", describe, "A topic: schema, its history, settings, partitions, groups and their lag",
+        {200: json_answer("The topic.", DETAIL)}, parameters=(TOPIC, *READING), tag=TAG,
+    ),
+    Endpoint(
+        "GET", "/groups", groups, "How far every consumer group is behind, per partition",
+        {200: json_answer("By group.", thing(position=POSITION, groups=many(LAG)))}, parameters=READING, tag=TAG,
+    ),
+)  # fmt: skip

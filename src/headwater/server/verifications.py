@@ -1,0 +1,156 @@
+"""Verifications of views: one at a time, in a thread of its own, and the last result of each view, which is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from headwater.app import App
+from headwater.errors import HeadwaterError
+from headwater.model.encoding import format_instant
+from headwater.server.failures import Refused, error_body
+
+if TYPE_CHECKING:
+    from headwater.spark.verification import Verification
+
+Verify: TypeAlias = Callable[[str], dict[str, object]]
+"""Compares a view with its batch query: what was found, or an error. It takes as long as it takes."""
+
+FILE = "verifications.json"
+PROCESS_SECONDS_MAX = 3600.0
+DIFFERENCES_SHOWN_MAX = 10
+_PROGRAM = "from headwater.cli import main; main()"
+
+
+class Verifications:
+    """What became of verifications, from any thread."""
+
+    def __init__(self, directory: Path, verify: Verify) -> None:
+        self._path, self._verify = Path(directory) / FILE, verify
+        self._turn = threading.Lock()
+        self._states: dict[str, dict[str, object]] = self._load()
+        self._asked: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self.done = self.wrong = 0
+
+    def ask(self, view: str) -> dict[str, object]:
+        """Asks for a verification, unless one of this view is under way; its state."""
+        with self._turn:
+            state = self._states.get(view, {})
+            if state.get("status") in ("waiting", "running"):
+                return dict(state)
+            state = {**state, "view": view, "status": "waiting", "asked_at": _now(), "error": None}
+            self._states[view] = state
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="headwater-verify", daemon=True)
+                self._thread.start()
+        self._asked.put(view)
+        return dict(state)
+
+    def state(self, view: str) -> dict[str, object]:
+        """The state of a view: never, waiting, running, done or failed; and the last result, with its time."""
+        with self._turn:
+            return dict(self._states.get(view) or {"view": view, "status": "never"})
+
+    def close(self) -> None:
+        """Takes no more; one that runs is not waited for."""
+        self._asked.put(None)
+
+    def _run(self) -> None:
+        while (view := self._asked.get()) is not None:
+            self._note(view, status="running", started_at=_now())
+            try:
+                found = self._verify(view)
+            except HeadwaterError as error:
+                self._note(view, status="failed", finished_at=_now(), **error_body(error))
+            except Exception as error:  # noqa: BLE001 - whatever Spark raises is told to who asked
+                message = f"The verification broke off: {type(error).__name__}."
+                told = Refused(500, "verification_failed", message, hint="The server's log has more.")
+                self._note(view, status="failed", finished_at=_now(), **error_body(told))
+            else:
+                self.done += 1
+                self.wrong += not found["equal"]
+                self._note(view, status="done", finished_at=_now(), result={**found, "verified_at": _now()})
+
+    def _note(self, view: str, **about: object) -> None:
+        with self._turn:
+            self._states[view] = {**self._states.get(view, {"view": view}), **about}
+            results = {name: state["result"] for name, state in self._states.items() if state.get("result")}
+            fresh = self._path.with_suffix(".new")
+            fresh.parent.mkdir(parents=True, exist_ok=True)
+            fresh.write_text(json.dumps(results))
+            fresh.replace(self._path)
+
+    def _load(self) -> dict[str, dict[str, object]]:
+        try:
+            results = json.loads(self._path.read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return {view: {"view": view, "status": "done", "result": result} for view, result in results.items()}
+
+
+def app_verifier(app: App) -> Verify:
+    """Verifies in this process, which starts Spark if it has none yet."""
+
+    def verify(view: str) -> dict[str, object]:
+        return verification_json(app.verify(view))
+
+    return verify
+
+
+def verification_json(found: Verification) -> dict[str, object]:
+    """What a comparison of a view with its batch query has found."""
+    shown = found.differences[:DIFFERENCES_SHOWN_MAX]
+    return {
+        "position": str(found.position),
+        "rows": found.rows,
+        "equal": found.equal,
+        "doubles_within": found.doubles_within,
+        "differences": len(found.differences),
+        "examples": [
+            {"surplus": one.surplus, "row": {name: _text(value) for name, value in one.row.items()}} for one in shown
+        ],
+    }
+
+
+def process_verifier(application: str) -> Verify:
+    """Verifies in a process of its own, for a server without a Spark: `headwater verify APP VIEW --json`."""
+
+    def verify(view: str) -> dict[str, object]:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM, "verify", application, view, "--json"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PROCESS_SECONDS_MAX,
+            env={**os.environ, "NO_COLOR": "1"},
+        )
+        if not done.stdout.strip():
+            lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+            message = lines[-1].removeprefix("error: ") if lines else "The verification broke off."
+            raise Refused(500, "verification_failed", message, hint=_hint(done.stderr))
+        found: dict[str, object] = json.loads(done.stdout.strip().splitlines()[-1])
+        return {name: value for name, value in found.items() if name != "view"}
+
+    return verify
+
+
+def _text(value: object) -> object:
+    """A value fit for JSON."""
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _hint(text: str) -> str:
+    return next((line.removeprefix("hint: ") for line in text.splitlines() if line.startswith("hint: ")), "")
+
+
+def _now() -> str:
+    return format_instant(datetime.now(UTC).replace(microsecond=0))

@@ -1,0 +1,320 @@
+"""Views over HTTP: their content by condition, order and page, one key of them, every change, and queries over all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from starlette.responses import Response
+
+from headwater.engine.failures import UnknownView
+from headwater.engine.querying import Answer as QueryAnswer
+from headwater.engine.querying import QueryLimits, query
+from headwater.engine.reading import decode_schema, stored_schema
+from headwater.engine.store import Generation
+from headwater.model.encoding import json_rows
+from headwater.model.position import Position
+from headwater.server import bodies, sse
+from headwater.server.answers import EventStream, answer
+from headwater.server.batches import batch_json, size_json
+from headwater.server.endpoint import Answer, Call, Endpoint, json_answer
+from headwater.server.failures import Refused, bad_request, too_many
+from headwater.server.filters import matching, ordered, parse_condition, typed
+from headwater.server.parameters import READING, VIEW, WHERE, Parameter, limit, path
+from headwater.server.records import LAST_ID
+from headwater.server.service import Service
+from headwater.server.shapes import (
+    ANYTHING,
+    BATCH,
+    COLUMN,
+    NUMBER,
+    POSITION,
+    ROW,
+    SIZE,
+    TEXT,
+    WHOLE,
+    YES_NO,
+    many,
+    maybe,
+    thing,
+)
+from headwater.server.sse import Mark
+
+TAG = "Views"
+BATCHES_SHOWN = 100
+ORDER = Parameter(
+    "order", {"type": "string", "minLength": 1, "maxLength": 1000}, "Columns, with commas; -column from large to small."
+)
+OFFSET = Parameter("offset", {"type": "integer", "minimum": 0, "maximum": 1_000_000_000}, "Leave out so many rows.")
+SUMMARY = thing(
+    name=TEXT, sql=TEXT, columns=many(COLUMN), key=many(TEXT), reads=many(TEXT), size=maybe(SIZE),
+    changes_per_second=NUMBER, subscribers=WHOLE, verification=ANYTHING, published=YES_NO,
+)  # fmt: skip
+DETAIL = thing(
+    position=maybe(POSITION), view=SUMMARY, explanation=ANYTHING, batches=many(BATCH), generation=maybe(WHOLE)
+)
+CONTENT = thing(position=POSITION, columns=many(COLUMN), rows=many(ROW), matching=WHOLE, offset=WHOLE)
+FOUND = thing(position=POSITION, key=ROW, rows=many(ROW))
+ANSWER = thing(position=POSITION, columns=many(COLUMN), rows=many(ROW), cut=YES_NO)
+
+
+async def list_views(call: Call) -> Response:
+    service = call.service
+    if call["at_least"] is not None:
+        await service.views_at(call["at_least"], call["wait"])
+    current, found = await service.threads.run(_all, service)
+    position = None if current is None else current.position
+    return answer({"position": None if position is None else str(position), "views": found}, position)
+
+
+def _all(service: Service) -> tuple[Generation | None, list[dict[str, object]]]:
+    current = service.reader.current()
+    return current, [summary(service, current, name) for name in known(service, current)]
+
+
+def known(service: Service, current: Generation | None) -> list[str]:
+    """The views that are published, and those that are to be."""
+    published = {} if current is None else current.definition.get("views", {})
+    return list(dict.fromkeys([*published, *service.app.views]))
+
+
+def summary(service: Service, current: Generation | None, view: str) -> dict[str, object]:
+    """A view in a list."""
+    published: Mapping[str, Any] = {} if current is None else current.definition.get("views", {}).get(view, {})
+    reads = [] if current is None else current.definition.get("reads", {}).get(view, [])
+    schema = decode_schema(published["schema"]) if published else pa.schema([])
+    return {
+        "name": view,
+        "sql": published.get("sql") or service.app.views.get(view, ""),
+        "columns": _columns(schema),
+        "key": list(key_columns(service, view, schema)),
+        "reads": reads,
+        "size": size_json(service.history.sizes.state.get(f"view/{view}")),
+        "changes_per_second": round(service.history.rates()["views"].get(view, 0.0), 3),
+        "subscribers": service.subscribers().get(view, 0),
+        "verification": service.verifications.state(view),
+        "published": bool(published),
+    }
+
+
+def key_columns(service: Service, view: str, schema: pa.Schema) -> Sequence[str]:
+    """The columns by which rows of a view are found: those that the application names, or the first."""
+    return service.app.keys.get(view) or schema.names[:1]
+
+
+async def describe(call: Call) -> Response:
+    service, view = call.service, call["view"]
+    if call["at_least"] is not None:
+        await service.views_at(call["at_least"], call["wait"])
+    found = await service.threads.run(_detail, service, view)
+    return answer(found, None if found["position"] is None else Position.parse(str(found["position"])))
+
+
+def _detail(service: Service, view: str) -> dict[str, object]:
+    current = service.reader.current()
+    if view not in known(service, current):
+        raise UnknownView(view, known(service, current))
+    return {
+        "position": None if current is None else str(current.position),
+        "view": summary(service, current, view),
+        "explanation": None if current is None else _explanation(service, current, view),
+        "batches": [batch_json(one) for one in service.reader.published(BATCHES_SHOWN)],
+        "generation": None if current is None else current.id,
+    }
+
+
+def _explanation(service: Service, current: Generation, view: str) -> dict[str, object] | None:
+    """The operators of a view, each with the size of its state, and what reaches them."""
+    whole = current.definition.get("explanation")
+    if not whole or view not in whole["views"]:
+        return None
+    operators = {one["number"]: one for one in whole["operators"]}
+    needed, waiting = set[int](), [whole["views"][view]]
+    while waiting:
+        number = waiting.pop()
+        if number not in needed:
+            needed.add(number)
+            waiting += [given["producer"] for given in operators.get(number, {"inputs": []})["inputs"]]
+    sizes = service.history.sizes.state
+    return {
+        "publishes": whole["views"][view],
+        "origins": [one for one in whole["origins"] if one["number"] in needed],
+        "operators": [
+            {**one, "state": _state(str(number), sizes)} for number, one in operators.items() if number in needed
+        ],
+    }
+
+
+def _state(operator: str, sizes: Mapping[str, Any]) -> dict[str, object]:
+    mine = [size for part, size in sizes.items() if part == operator or part.startswith(f"{operator}/")]
+    return {
+        "rows": sum(one.rows for one in mine),
+        "bytes": sum(one.bytes for one in mine),
+        "files": sum(one.runs for one in mine),
+    }
+
+
+async def content(call: Call) -> Response:
+    service = call.service
+    wanted = await service.views_at(call["at_least"], call["wait"])
+    conditions = [parse_condition(text) for text in call["where"]]
+    most = min(call["limit"] or 100, service.limits.page_rows_max)
+
+    def read() -> tuple[Position, dict[str, object]]:
+        position, table = service.contents.read(call["view"], wanted)
+        found = matching(table, conditions)
+        page = ordered(found, call["order"]).slice(call["offset"] or 0, most)
+        return position, {
+            "position": str(position),
+            "columns": _columns(table.schema),
+            "rows": list(json_rows(page)),
+            "matching": found.num_rows,
+            "offset": call["offset"] or 0,
+        }
+
+    position, body = await service.threads.run(read)
+    return answer(body, position)
+
+
+async def by_key(call: Call) -> Response:
+    service = call.service
+    wanted = await service.views_at(call["at_least"], call["wait"])
+    # A key of several columns has a part of the path for each; a slash inside of one is written %2F.
+    raw = call.request.scope["raw_path"].decode("latin-1").split("?")[0]
+    parts = [unquote(part) for part in raw.split("/")[3:]]
+
+    def find() -> tuple[Position, dict[str, object]]:
+        current = service.reader.current()
+        schema = pa.schema([]) if current is None else pa.schema(list(stored_schema(current, call["view"]))[1:-1])
+        key = _key(parts, key_columns(service, call["view"], schema), schema)
+        snapshot = service.reader.find(call["view"], key, wanted, timedelta(0))
+        rows = list(json_rows(snapshot.tables[call["view"]].slice(0, service.limits.page_rows_max)))
+        shown = next(json_rows(pa.table(key)))
+        if not rows:
+            raise Refused(
+                404,
+                "no_such_row",
+                f"View {call['view']!r} has no row with this key.",
+                hint="It may not be there yet: at_least waits for a position.",
+                position=str(snapshot.position),
+                key=shown,
+            )
+        return snapshot.position, {"position": str(snapshot.position), "key": shown, "rows": rows}
+
+    position, body = await service.threads.run(find)
+    return answer(body, position)
+
+
+def _key(parts: Sequence[str], columns: Sequence[str], schema: pa.Schema) -> dict[str, pa.Array]:
+    if len(parts) != len(columns):
+        raise bad_request(
+            f"The key has {len(columns)} {'part' if len(columns) == 1 else 'parts'}: {', '.join(columns)}.",
+            "Write them one after the other: /views/NAME/first/second.",
+        )
+    missing = [name for name in columns if name not in schema.names]
+    if missing:
+        raise bad_request(f"The view has no column {missing[0]!r}.", "Name a key in app.view(…, key=…).")
+    return {name: typed(text, schema.field(name)) for name, text in zip(columns, parts, strict=True)}
+
+
+async def changes(call: Call) -> Response:
+    service = call.service
+    after = Mark.parse(call["Last-Event-ID"]) if call["Last-Event-ID"] else None
+    await service.views_at(call["at_least"], call["wait"])
+    hub = service.hub(call["view"])
+    await hub.start()
+    return EventStream(
+        hub.events(after), stall_seconds=service.limits.stream_stall_seconds_max, on_end=service.open_stream()
+    )
+
+
+async def ask(call: Call) -> Response:
+    service, limits = call.service, call.service.limits
+    body = await call.body()
+    try:
+        asked = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise bad_request("The body is not JSON.", 'Write {"sql": "SELECT …"}.') from error
+    if not isinstance(asked, dict) or not isinstance(asked.get("sql"), str) or asked.keys() - {"sql"}:
+        raise bad_request("The body is an object with a text `sql`.", 'Write {"sql": "SELECT …"}.')
+    wanted = await service.views_at(call["at_least"], call["wait"])
+    if service.queries >= limits.queries_max:
+        raise too_many("queries")
+    service.queries += 1
+    try:
+        found: QueryAnswer = await service.threads.run(
+            query,
+            service.reader,
+            asked["sql"],
+            at_least=wanted,
+            timeout=timedelta(0),
+            limits=QueryLimits(
+                timedelta(seconds=limits.query_seconds_max),
+                min(call["limit"] or limits.query_rows_max, limits.query_rows_max),
+                limits.query_bytes_max,
+            ),
+        )
+        rows = await service.threads.run(lambda: list(json_rows(found.table)))
+    finally:
+        service.queries -= 1
+    body_out = {
+        "position": str(found.position),
+        "columns": _columns(found.table.schema),
+        "rows": rows,
+        "cut": found.cut,
+    }
+    return answer(body_out, found.position)
+
+
+def _columns(schema: pa.Schema) -> list[dict[str, str]]:
+    return [{"name": field.name, "type": str(field.type)} for field in schema]
+
+
+QUERY: dict[str, Any] = {**thing(sql=TEXT), "additionalProperties": False}
+
+ENDPOINTS = (
+    Endpoint(
+        "GET", "/views", list_views, "All views",
+        {200: json_answer("In the order of their definition.", thing(position=maybe(POSITION), views=many(SUMMARY)))},
+        parameters=READING, tag=TAG,
+    ),
+    Endpoint(
+        "GET", "/views/{view}", content, "The rows of a view",
+        {200: json_answer("A page of those that match, all at one position.", CONTENT)},
+        parameters=(VIEW, WHERE, ORDER, limit(10_000), OFFSET, *READING), tag=TAG,
+    ),
+    Endpoint(
+        "GET", "/views/{view}/definition", describe,
+        "A view: SQL, columns, key, what it reads, its operators and their state, its last batches",
+        {200: json_answer("The view.", DETAIL)}, parameters=(VIEW, *READING), tag=TAG,
+    ),
+    Endpoint(
+        "GET", "/views/{view}/changes", changes, "Follow a view: its content, then every change",
+        {200: Answer(
+            "Events: `snapshot` and `change`, each with rows and weights; `reset` before a new snapshot, when the "
+            "Last-Event-ID is too old; `dropped` when this reader was too slow: connect again.",
+            {sse.CONTENT_TYPE: TEXT},
+        )},
+        parameters=(VIEW, *READING, LAST_ID), tag=TAG,
+        about="An event without an id is a part of the next one with an id. Adding up the weights of every row gives "
+        "the view's content at the position of the last event.",
+    ),
+    Endpoint(
+        "GET", "/views/{view}/{key:path}", by_key, "The rows of a view with one key",
+        {200: json_answer("The rows; one, if the key is unique.", FOUND)},
+        parameters=(VIEW, path("key", "A value for each column of the key, with slashes between them."), *READING),
+        tag=TAG,
+        about="The key is what app.view(key=…) says, or the first column. A key whose first part is `changes`, "
+        "`definition` or `verify` is found with where=.",
+    ),
+    Endpoint(
+        "POST", "/query", ask, "SQL over all views, at one position",
+        {200: json_answer("The rows, cut where there are too many.", ANSWER)},
+        parameters=(limit(10_000), *READING), accepts={bodies.JSON: QUERY}, tag=TAG,
+        about="DuckDB's SQL, one statement that reads.",
+    ),
+)  # fmt: skip
