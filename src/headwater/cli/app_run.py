@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from types import FrameType
 from typing import Annotated, Self
 
@@ -15,11 +17,14 @@ from headwater.cli.app_loading import Application, load
 from headwater.cli.app_progress import display, steps
 from headwater.cli.arguments import examples
 from headwater.cli.captures import capturing
-from headwater.cli.failures import INTERRUPTED
+from headwater.cli.failures import INTERRUPTED, report
 from headwater.cli.output import say
+from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, address_of, serving
 from headwater.connectors.running import Captures
 from headwater.engine.pipeline import Progress
-from headwater.errors import HeadwaterError, InternalError
+from headwater.errors import HeadwaterError, InternalError, UsageError
+from headwater.server.running import HOST, Address
+from headwater.server.service import Running
 
 PANEL = "Applications"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -35,20 +40,35 @@ def run(
     *,
     once: Annotated[bool, typer.Option("--once", help="End when the views are where the log is now.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per batch.")] = False,
+    server: Annotated[
+        bool, typer.Option("--server/--no-server", help="Serve the application over HTTP as well.")
+    ] = True,
+    host: Host = HOST,
+    port: Port = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    limits: LimitOptions = None,
 ) -> None:
-    """Keep the views of an application up to date, until Ctrl-C.
+    """Keep the views of an application up to date and serve it over HTTP, until Ctrl-C.
 
     Files `*.sql` beside the application are views, too: revenue.sql is the view revenue. Ctrl-C and SIGTERM let the
-    batch that is running end. Another run of the same application takes over from this one.
+    batch that is running end. Another run of the same application takes over from this one. With --once nothing is
+    served. When a record makes a view fail, the server goes on and tells so, until it is ended.
     """
-    with load(application) as app, Ending() as ending, capturing(app) as running:
+    address = address_of(host, port, certificate, key) if server and not once else None
+    with (
+        load(application) as app,
+        Ending() as ending,
+        capturing(app) as captures,
+        _served(app, address, limits) as state,
+    ):
         try:
-            running.wait_until_ready(lambda: ending.asked)
+            captures.wait_until_ready(lambda: ending.asked)
             with steps() as step:
                 app.plan(step)
                 step("Opening the views")
-                batches = _batches(app, ending, running, once=once)
-            done = _watch(app, batches, ending, as_json=as_json)
+                batches = _batches(app, ending, captures, once=once)
+            done = _watch(app, batches, ending, state if address else None, as_json=as_json)
         except KeyboardInterrupt:
             if not ending.asked:
                 raise
@@ -60,35 +80,68 @@ def run(
         say(f"The views are at position {reached.position}; there was nothing to do.")
 
 
-def _batches(app: App, ending: Ending, running: Captures, *, once: bool) -> Iterator[Progress]:
+@contextmanager
+def _served(app: App, address: Address | None, limits: list[str] | None) -> Iterator[Running]:
+    """Serves the application within the block, if there is an address; what the server knows of the pipeline."""
+    state = Running(runs_here=True)
+    if address is None:
+        yield state
+        return
+    with serving(app, address, limits, running=state):
+        yield state
+
+
+def _stay(state: Running, error: UsageError) -> None:
+    """Serves on after the pipeline has failed for good, so that people can see why. Exits with the error's code."""
+    state.failure, state.failed_at = error, datetime.now(UTC)
+    code = report(error)
+    say("The views stay as they are, and the server goes on; Ctrl-C ends it.")
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
+    raise typer.Exit(code)
+
+
+def _batches(app: App, ending: Ending, captures: Captures, *, once: bool) -> Iterator[Progress]:
     # Spark has put its own answer to Ctrl-C in place when it started, which ends the batch.
     ending.install()
     if once:
         return app.batches()
-    return _checked(app.pipeline.follow(lambda: ending.asked or running.failure is not None), running)
+    return _checked(app.pipeline.follow(lambda: ending.asked or captures.failure is not None), captures)
 
 
-def _checked(batches: Iterator[Progress], running: Captures) -> Iterator[Progress]:
+def _checked(batches: Iterator[Progress], captures: Captures) -> Iterator[Progress]:
     """The batches; then raises what ended a capture, if that is why there are no more."""
     yield from batches
-    running.check()
+    captures.check()
 
 
-def _watch(app: App, batches: Iterator[Progress], ending: Ending, *, as_json: bool) -> Progress | None:
-    """Shows batches until there are no more, or until somebody wants them to end; the last one."""
+def _watch(
+    app: App, batches: Iterator[Progress], ending: Ending, state: Running | None, *, as_json: bool
+) -> Progress | None:
+    """Shows batches until there are no more, or until somebody wants them to end; the last one.
+
+    With a server, whose `state` it is, the program stays when the pipeline has failed for good.
+    """
     progress = None
+    failure: UsageError | None = None
     with display(app.name, list(app.views), as_json=as_json) as show, ending.patient():
         try:
             for progress in batches:
                 show(progress)
                 if ending.asked:
                     break
+        except UsageError as error:
+            if state is None or ending.asked:
+                raise
+            failure = error
         except Exception as error:
             # Who ends a whole group of processes ends Spark, too, in the middle of what it does.
             expected = isinstance(error, HeadwaterError) and not isinstance(error, InternalError)
             if expected or not ending.asked:
                 raise
             say("Ended in the middle of a batch, of which nothing has happened.")
+    if state is not None and failure is not None:
+        _stay(state, failure)
     return progress
 
 

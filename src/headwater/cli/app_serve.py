@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from headwater.app import App
 from headwater.cli.app_loading import Application, load
 from headwater.cli.app_run import PANEL, Ending
 from headwater.cli.arguments import Json, examples
-from headwater.cli.output import Column, print_json, print_line, print_table, say, warn
+from headwater.cli.output import Column, print_json, print_line, print_table, say
+from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, address_of, serving
 from headwater.errors import UsageError
 from headwater.model.encoding import format_instant
-from headwater.server.limits import Limits
-from headwater.server.running import Address, Server
-from headwater.server.service import Running, Service
+from headwater.server.running import HOST
 from headwater.server.tokens import Token, Tokens
-from headwater.server.verifications import Verify, process_verifier
-
-Host = Annotated[
-    str, typer.Option(metavar="ADDRESS", help="Listen here. On any other than this machine's own, tokens are needed.")
-]
-Port = Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="Listen on this port; 0 is any free one.")]
-Certificate = Annotated[
-    Path | None, typer.Option("--tls-certificate", metavar="FILE", help="Serve HTTPS with this certificate (PEM).")
-]
-Key = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate (PEM).")]
-LimitOptions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--limit",
-        metavar="NAME=VALUE",
-        help="Change a limit of the server, such as query_seconds_max=60; again for more.",
-    ),
-]
+from headwater.server.verifications import process_verifier
 
 
 def register(app: typer.Typer) -> None:
@@ -54,8 +32,8 @@ def register(app: typer.Typer) -> None:
 def serve(
     application: Application,
     *,
-    host: Host = Address.host,
-    port: Port = Address.port,
+    host: Host = HOST,
+    port: Port = None,
     certificate: Certificate = None,
     key: Key = None,
     limits: LimitOptions = None,
@@ -65,7 +43,7 @@ def serve(
     It needs no Spark: `headwater run` keeps the views up to date in another process, or serves as well. The API is in
     docs/reference/api.md and at /openapi.json. A view is verified by a process of its own.
     """
-    address = Address(host, port, certificate, key)
+    address = address_of(host, port, certificate, key)
     with (
         load(application) as app,
         Ending() as ending,
@@ -81,31 +59,6 @@ def wait(ending: Ending) -> None:
     except KeyboardInterrupt:
         if not ending.asked:
             raise
-
-
-@contextmanager
-def serving(
-    app: App,
-    address: Address,
-    limits: list[str] | None = None,
-    *,
-    verify: Verify | None = None,
-    running: Running | None = None,
-) -> Iterator[Server]:
-    """Serves an application within the block. Raises `UsageError` if it can not."""
-    service = Service(
-        app,
-        limits=Limits().with_options(limits or ()),
-        tokens_required=address.is_public,
-        secure=address.certificate is not None,
-        verify=verify,
-        running=running,
-    )
-    with Server(service, address) as server:
-        if address.is_public and address.certificate is None:
-            warn("Tokens and records travel in the clear: use --tls-certificate, or a proxy that does.")
-        say(f"Serving {app.name} at {server.url}")
-        yield server
 
 
 def token(

@@ -19,5 +19,5 @@ def capturing(app: App) -> Iterator[Captures]:
         def progress(table: str, done: int, total: int) -> None:
             bar(done, total, table)
 
-        with Captures([source.capture(say=say, progress=progress) for source in app.sources.values()]) as running:
-            yield running
+        with Captures([source.capture(say=say, progress=progress) for source in app.sources.values()]) as captures:
+            yield captures

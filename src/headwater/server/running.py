@@ -30,12 +30,17 @@ FILES_MAX = 65_536
 """Open files that the process asks for: each connection is one."""
 
 
+HOST = "127.0.0.1"
+PORT = 8580
+"""Where the server listens unless it is told otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where the server listens. Port 0 is any that is free."""
 
-    host: str = "127.0.0.1"
-    port: int = 8580
+    host: str = HOST
+    port: int = PORT
     certificate: Path | None = None
     key: Path | None = None
 
@@ -169,6 +174,15 @@ def listen(address: Address) -> socket.socket:
             hint="Another server may run there: use --port with another one, or with 0 for any.",
         ) from error
     return listening
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether a port can be listened on."""
+    try:
+        listen(Address(host, port)).close()
+    except UsageError:
+        return False
+    return True
 
 
 def _allow_many_files() -> None:

@@ -107,7 +107,7 @@ def test_spark_that_was_ended_with_the_program_is_no_failure(headwater: Run, app
         raise InternalError("Spark is gone.")
 
     program.on_run = end
-    ran = headwater("run", app)
+    ran = headwater("run", app, "--no-server")
     ending, ended = ran.err.splitlines()
     assert (ran.code, ended) == (0, "Ended in the middle of a batch, of which nothing has happened.")
     assert ending.startswith("Ending after the running batch")
@@ -128,7 +128,7 @@ def test_a_record_that_fails_is_a_sentence_and_a_hint(headwater: Run, app: Path,
 def test_an_application_without_views(headwater: Run, tmp_path: Path) -> None:
     file = tmp_path / "app.py"
     file.write_text(f"import headwater as hw\napp = hw.App('shop', log={str(tmp_path / 'data')!r})\n")
-    ran = headwater("run", file)
+    ran = headwater("run", file, "--no-server")
     assert ran.code == 2
     assert ran.err.startswith("error: This application has no views.\nhint: Define one: app.view(")
 

@@ -42,7 +42,7 @@ def test_every_command_that_was_promised_is_there() -> None:
     records, groups = {"append", "read"}, {"groups", "lag"}
     care = {"seal", "compact", "retain", "check", "repair"}
     assert set(commands()) == topics | records | groups | care
-    assert set(application_commands()) == {"run", "query", "explain", "verify", "state"}
+    assert set(application_commands()) == {"run", "serve", "token", "query", "explain", "verify", "state"}
     assert set(capture_commands()) == {"run", "check", "status", "snapshot", "pause", "resume", "audit", "drop"}
 
 
