@@ -27,16 +27,16 @@ OPENING = f"""\
 shows how it is used. `GET /openapi.json` is the same as an OpenAPI document.
 
 - **Positions.** Every write answers with a position. Every read takes it as `at_least`, waits until what it reads has
-  come as far (`wait` seconds at most, 30 unless it says otherwise), and says which position it shows: in its body and in
-  the header `Headwater-Position`. What does not come in time is 504, with the position that was reached.
-- **Errors** have one body: `{{"error": {{"code": …, "message": …, "hint": …}}}}`, with more members where there is more to
-  say. `code` is stable, the message is for people.
+  come as far (`wait` seconds at most, 30 unless it says otherwise), and says which position it shows: in its body and
+  in the header `Headwater-Position`. What does not come in time is 504, with the position that was reached.
+- **Errors** have one body: `{{"error": {{"code": …, "message": …, "hint": …}}}}`, with more members where there is more
+  to say. `code` is stable, the message is for people.
 - **Values** are JSON: decimals as strings, instants in ISO 8601 with a `Z`, binary as base64, NaN and infinity as text.
 - **Conditions** (`where`) are `column:operator:value`, with {", ".join(f"`{name}`" for name in OPERATORS)}.
 - **Streams** are server-sent events. One that ends, for whatever reason, is gone on with by `Last-Event-ID`, which
   browsers send themselves. A comment every 15 s shows that it lives.
-- **Tokens** go into `Authorization: Bearer …`. Without any token everybody on this machine may do everything; as soon as
-  there is one, every request needs one. *read*, *write* and *admin* below say which.
+- **Tokens** go into `Authorization: Bearer …`. Without any token everybody on this machine may do everything; as soon
+  as there is one, every request needs one. *read*, *write* and *admin* below say which.
 
 """
 
@@ -51,7 +51,7 @@ STATUS_ABOUT = {
     413: "More than a limit allows; also after it was unpacked.",
     415: "A Content-Type or Content-Encoding that is not taken.",
     421: "A host name that is not this machine's, without tokens.",
-    422: "Records that do not fit (each with its reason), SQL that is wrong or takes too long, a reused idempotency key.",
+    422: "Records that do not fit (each with its reason), SQL that is wrong or takes too long, a reused key.",
     429: "Too many at once; `Retry-After` says when to try again.",
     500: "A bug, or damage; or it may have happened (`indeterminate`): look before you send again.",
     503: "It did not happen, and may work soon: another process holds the log.",
@@ -89,10 +89,10 @@ def _section(endpoint: Endpoint) -> Iterator[str]:
         yield ""
     if endpoint.accepts:
         yield f"Body: {', '.join(f'`{kind}`' for kind in endpoint.accepts)}.\n"
-    for status, one in endpoint.answers.items():
-        kinds = f" ({', '.join(f'`{kind}`' for kind in one.shapes)})" if one.shapes else ""
-        yield f"{status}: {one.about}{kinds}\n"
-        for shape in one.shapes.values():
+    for status, given in endpoint.answers.items():
+        kinds = f" ({', '.join(f'`{kind}`' for kind in given.shapes)})" if given.shapes else ""
+        yield f"{status}: {given.about}{kinds}\n"
+        for shape in given.shapes.values():
             if shape.get("properties"):
                 yield "```text\n" + "\n".join(_drawn(shape)) + "\n```\n"
 

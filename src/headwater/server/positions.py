@@ -15,7 +15,8 @@ from headwater.errors import HeadwaterError
 from headwater.log.embedded import EmbeddedLog
 from headwater.model.position import START, Position
 
-LOOK_EVERY = timedelta(seconds=1)
+LOOK_EVERY = timedelta(milliseconds=250)
+"""How long a thread waits at most before it looks whether it shall end."""
 
 
 class Moving(Protocol):
