@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Protocol
 
@@ -22,6 +23,9 @@ LOOK_EVERY = timedelta(milliseconds=250)
 class Moving(Protocol):
     """Something with a position that moves."""
 
+    def now(self) -> Position | None:
+        """The position; None if there is none yet."""
+
     def next(self, seen: Position | None) -> Position | None:
         """Returns when the position is not the one that was seen, or after a while; None if there is none yet."""
 
@@ -32,8 +36,11 @@ class LogMoves:
     def __init__(self, log: EmbeddedLog) -> None:
         self._log = log
 
+    def now(self) -> Position | None:
+        return self._log.position()
+
     def next(self, seen: Position | None) -> Position | None:
-        return self._log.position() if seen is None else self._log.wait(max(seen, START), LOOK_EVERY)
+        return self.now() if seen is None else self._log.wait(max(seen, START), LOOK_EVERY)
 
 
 class ViewMoves:
@@ -42,13 +49,16 @@ class ViewMoves:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
+    def now(self) -> Position | None:
+        return self._reader.position()
+
     def next(self, seen: Position | None) -> Position | None:
         ticket = self._reader.ticket()
-        now = self._reader.position()
+        now = self.now()
         if now != seen:
             return now
         self._reader.wait(ticket, LOOK_EVERY.total_seconds())
-        return self._reader.position()
+        return self.now()
 
 
 class Watched:
@@ -61,11 +71,16 @@ class Watched:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Begins to follow. Call it in the event loop."""
+    async def start(self) -> None:
+        """Begins to follow; the position is known when it returns."""
         loop = asyncio.get_running_loop()
+        with suppress(HeadwaterError):
+            self.position = await loop.run_in_executor(None, self._moving.now)
         self._thread = threading.Thread(
-            target=self._run, args=(loop.call_soon_threadsafe,), name=f"headwater-{self._name}", daemon=True
+            target=self._run,
+            args=(self.position, loop.call_soon_threadsafe),
+            name=f"headwater-{self._name}",
+            daemon=True,
         )
         self._thread.start()
 
@@ -111,8 +126,7 @@ class Watched:
     def _is_reached(self, wanted: Position | None) -> bool:
         return self.position is not None and (wanted is None or wanted <= self.position)
 
-    def _run(self, tell: Callable[[Callable[[Position | None], None], Position | None], object]) -> None:
-        seen: Position | None = None
+    def _run(self, seen: Position | None, tell: Callable[..., object]) -> None:
         while not self._ended.is_set():
             try:
                 now = self._moving.next(seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
 import socket
 import ssl
@@ -59,6 +60,16 @@ class Address:
             except (OSError, ssl.SSLError) as error:
                 raise UsageError(f"The certificate can not be used: {error}.") from error
         return self
+
+
+class _Known(logging.Filter):
+    """Leaves out what uvicorn says about a stream that was given up because its client takes nothing."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "without completing response" not in record.getMessage()
+
+
+logging.getLogger("uvicorn.error").addFilter(_Known())
 
 
 class _Uvicorn(uvicorn.Server):

@@ -85,8 +85,8 @@ class Service:
 
     async def start(self) -> None:
         """Begins to watch positions, to sample, and to listen for what comes by other ways than HTTP."""
-        self.log_moves.start()
-        self.view_moves.start()
+        await self.log_moves.start()
+        await self.view_moves.start()
         self.history.start()
         if self.statsd is not None:
             self.statsd.start()
