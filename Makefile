@@ -1,6 +1,6 @@
 # Every command of the project; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-log bench-engine bench-capture servers torture-log torture-capture fuzz-views lock clean
+.PHONY: help setup demo test check bench bench-log bench-engine bench-capture servers torture-log torture-capture fuzz-views lock clean bench-server
 
 bin := .venv/bin
 python := $(bin)/python
@@ -40,7 +40,7 @@ check: setup ## check format, style, types and the layers
 	$(bin)/mypy
 	$(bin)/lint-imports --no-logo
 
-bench: bench-log bench-engine bench-capture ## run every benchmark
+bench: bench-log bench-engine bench-capture bench-server ## run every benchmark
 
 bench-log: setup ## measure the log
 	$(python) bench/log.py $(BENCH_OPTIONS)
@@ -50,6 +50,9 @@ bench-engine: setup ## measure how fast views are kept up to date
 
 bench-capture: setup ## measure capture of PostgreSQL, and Debezium's engine on the same changes
 	$(python) bench/capture.py $(BENCH_OPTIONS)
+
+bench-server: setup ## measure the server: appends, rows by key, followers
+	$(python) -m bench.server $(BENCH_OPTIONS)
 
 torture-capture: setup ## kill captures of PostgreSQL and its server N times: make torture-capture N=200
 	PYTHONPATH=. $(python) tools/torture_capture.py --kills $(N) $(TORTURE_OPTIONS)

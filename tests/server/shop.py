@@ -58,7 +58,7 @@ def opened(directory: Path, **options: Any) -> Iterator[Shop]:
     """Serves a shop; its view is published with two rows, at position 0, if it was not yet."""
     limits = Limits(**options.pop("limits", {}))
     with application(directory) as app:
-        driver = Driver(app.directory)
+        driver = Driver(app.directory, about={"reads": {"v": ["clicks"]}})
         if driver.batch == 0:
             driver.publish({"v": zset((1, 1, "one", 1), (2, 2, "two", 1))}, 0)
         service = Service(app, limits=limits, **options)

@@ -85,7 +85,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 class Server:
-    """Serves within a `with` block, in a thread."""
+    """Serves in a thread: from `start` to `stop`, or within a `with` block."""
 
     def __init__(self, service: Service, address: Address) -> None:
         self._service, self._address = service, address.check()
@@ -123,6 +123,13 @@ class Server:
         return f"{scheme}://{host}:{self.port}"
 
     def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> Self:
+        """Answers requests when it returns."""
         self._thread.start()
         self._ready.wait()
         if self._failure is not None:
@@ -130,7 +137,8 @@ class Server:
             raise self._failure
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """Ends streams and requests, and returns when nothing is left of them. The application stays open."""
         loop = self._loop
         if loop is not None:
             with suppress(RuntimeError):  # it has ended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -74,11 +75,17 @@ class Driver:
     """Publishes changes of views as a pipeline does, merging as it goes."""
 
     def __init__(
-        self, directory: Path, fingerprint: str = "one", views: Iterable[str] = ("v",), **store_options: Any
+        self,
+        directory: Path,
+        fingerprint: str = "one",
+        views: Iterable[str] = ("v",),
+        *,
+        about: Mapping[str, Any] | None = None,
+        **store_options: Any,
     ) -> None:
         self.store = Store(directory, **store_options)
         self.epoch = self.store.take_over()
-        self.generation = self.store.open_generation(fingerprint, definition(*views)).id
+        self.generation = self.store.open_generation(fingerprint, {**definition(*views), **(about or {})}).id
         self.batch = self.store.generation(self.generation).batch
 
     def publish(self, changes: Mapping[str, pa.Table], position: int | None = None, *, promote: bool = True) -> None:
@@ -93,7 +100,15 @@ class Driver:
         by_view = {view: [run for run in added if run.arrangement == arrangement_of(view)] for view in changes}
         self.batch += 1
         reached = at(self.batch if position is None else position)
-        self.store.commit(self.generation, self.epoch, self.batch, reached, added, merges, by_view, promote=promote)
+        stats = {
+            "records": len(changes),
+            "seconds": 0.01,
+            "changes": {view: table.num_rows for view, table in changes.items()},
+            "committed_at": time.time_ns() // 1000,
+        }
+        self.store.commit(
+            self.generation, self.epoch, self.batch, reached, added, merges, by_view, stats, promote=promote
+        )
 
     def close(self) -> None:
         self.store.close()

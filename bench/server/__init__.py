@@ -1,0 +1,1 @@
+"""How fast the server takes records, gives rows, and tells of changes."""
