@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,14 +10,20 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis import Case
+from schemathesis.checks import CheckFunction, positive_data_acceptance
 
 from headwater.server.application import ENDPOINTS
 from headwater.server.openapi import document
+from headwater.server.shapes import POSITION_PATTERN
 from tests.server.shop import Shop, opened
 
 SCHEMA = schemathesis.openapi.from_dict(document(ENDPOINTS))
-STREAMS = "/views/{view}/changes"
-EXAMPLES = 25
+STREAM = "/views/{view}/changes"
+EXAMPLES = 12
+NAMES = {"topic": "clicks", "view": "v", "name": "github"}
+# What is well-formed and still wrong, because of what is in the log: a column that a topic does not have, SQL that
+# names no view, a partition that is not there, a webhook without a signature.
+MEANING_DECIDES = ("records", "/views/{view}", "/query", "/hooks/", "/session", "/dead-letters/")
 
 
 @pytest.fixture(scope="module")
@@ -28,32 +35,30 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         yield shop
 
 
-@SCHEMA.exclude(path=STREAMS).parametrize()
+@SCHEMA.exclude(path=STREAM).parametrize()
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_every_endpoint_keeps_its_promises(served: Shop, case: Case) -> None:
-    # A name that is there leads further than one that is not.
-    case.path_parameters = {
-        **(case.path_parameters or {}),
-        **{
-            name: value
-            for name, value in {"topic": "clicks", "view": "v"}.items()
-            if name in (case.path_parameters or {})
-        },
-    }
-    case.call_and_validate(base_url=served.server.url, timeout=30)
+    lead_further(case)
+    case.call_and_validate(base_url=served.server.url, timeout=60, excluded_checks=left_out(case))
 
 
-@SCHEMA.exclude(path=STREAMS).parametrize()
-@settings(max_examples=10, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-@pytest.mark.timeout(600)
-def test_also_for_names_that_are_not_there(served: Shop, case: Case) -> None:
-    case.call_and_validate(base_url=served.server.url, timeout=30)
+def lead_further(case: Case) -> None:
+    """Names that are there instead of those that are not, and a position that is reached instead of one that is not."""
+    position = (case.query or {}).get("at_least")
+    if isinstance(position, str) and re.fullmatch(POSITION_PATTERN, position):
+        case.query["at_least"] = "0"
+    if case.meta is not None and case.meta.generation.mode.is_positive:
+        case.path_parameters = {name: NAMES.get(name, value) for name, value in (case.path_parameters or {}).items()}
+
+
+def left_out(case: Case) -> list[CheckFunction]:
+    return [positive_data_acceptance] if any(part in case.path for part in MEANING_DECIDES) else []
 
 
 def test_what_is_served_is_the_document(served: Shop) -> None:

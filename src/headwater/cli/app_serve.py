@@ -17,7 +17,7 @@ from headwater.errors import UsageError
 from headwater.model.encoding import format_instant
 from headwater.server.running import HOST
 from headwater.server.tokens import Token, Tokens
-from headwater.server.verifications import process_verifier
+from headwater.server.verifications import ProcessVerifier
 
 
 def register(app: typer.Typer) -> None:
@@ -47,7 +47,7 @@ def serve(
     with (
         load(application) as app,
         Ending() as ending,
-        serving(app, address, limits, verify=process_verifier(application)),
+        serving(app, address, limits, verify=ProcessVerifier(application)),
     ):
         wait(ending)
 

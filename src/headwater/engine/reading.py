@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -90,6 +91,7 @@ class Reader:
         self.directory, self.runs_directory = Path(directory), Path(directory) / RUNS
         self._database: Database | None = None
         self._wake: Wake | None = None
+        self._opening = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -176,13 +178,18 @@ class Reader:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection | None]:
         """One state of the store, None if there is no store yet."""
-        if self._database is None and is_prepared(self.directory / NAME):
-            self._database = Database(self.directory, Storage(), create=False)
-        if self._database is None:
+        database = self._opened()
+        if database is None:
             yield None
             return
-        with self._database.read() as tx:
+        with database.read() as tx:
             yield tx
+
+    def _opened(self) -> Database | None:
+        with self._opening:
+            if self._database is None and is_prepared(self.directory / NAME):
+                self._database = Database(self.directory, Storage(), create=False)
+            return self._database
 
     def ticket(self) -> int:
         """Take one, look, then `wait` with it: no commit in between is missed."""
@@ -193,10 +200,11 @@ class Reader:
         self._watch().wait(ticket, seconds)
 
     def _watch(self) -> Wake:
-        if self._wake is None:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self._wake = Wake(self.directory / "wake")
-        return self._wake
+        with self._opening:
+            if self._wake is None:
+                self.directory.mkdir(parents=True, exist_ok=True)
+                self._wake = Wake(self.directory / "wake")
+            return self._wake
 
     def _all_rows(self, runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
         return view_zset(self.runs_directory, runs, schema)

@@ -69,26 +69,22 @@ def unpacked(body: bytes, encoding: str, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def rows_of(body: bytes, content_type: str, topic: str, limits: Limits) -> bytes | pa.Table:
-    """The records of a body: JSON lines, or an Arrow table. Raises `Refused`, `InvalidRecords`."""
+def rows_of(body: bytes, content_type: str, topic: str, limits: Limits) -> tuple[bytes | pa.Table, int]:
+    """The records of a body, as JSON lines or an Arrow table, and how many. Raises `Refused`, `InvalidRecords`."""
     if content_type in JSON_LINES:
         lines = jsonlines.split(body)
         _check_count(len(lines), limits)
-        return body
+        return body, len(lines)
     if content_type == ARROW:
-        return _arrow(body, limits)
+        table = _arrow(body, limits)
+        return table, table.num_rows
     lines = elements(body)
     _check_count(len(lines), limits)
     for index, line in enumerate(lines):
         if not line.startswith(b"{"):
             got = line[:40].decode(errors="replace")
             raise InvalidRecords(topic, [RejectedRecord(index, None, "a JSON object", got, line)])
-    return b"\n".join(lines)
-
-
-def count(rows: bytes | pa.Table) -> int:
-    """How many records there are."""
-    return len(jsonlines.split(rows)) if isinstance(rows, bytes) else int(rows.num_rows)
+    return b"\n".join(lines), len(lines)
 
 
 def elements(body: bytes) -> list[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -122,7 +123,7 @@ class History:
     async def _run(self) -> None:
         while True:
             # What is busy or damaged is told to whoever reads it; a chart has a gap there.
-            with suppress(HeadwaterError):
+            with suppress(HeadwaterError, sqlite3.Error, OSError):
                 self.samples.append(await self._threads.run(self.sample))
                 self._wake()
             await asyncio.sleep(SAMPLE_SECONDS)

@@ -35,7 +35,8 @@ async def receive(call: Call) -> Response:
             raise bad_request("The body is not text.") from error
         row = {"id": delivery.id, "event": delivery.event, "body": text, "sent_at": delivery.sent_at}
         # A sender that got no answer sends again, under the same id.
-        done = await service.threads.append(append_once, service, hook.topic, [row], f"hook {delivery.id}", body)
+        key = f"hook {delivery.id}"
+        done = await service.threads.append(append_once, service, hook.topic, [row], key, body, records=1)
     finally:
         service.appends -= 1
     return answer(done, Position.parse(str(done["position"])))

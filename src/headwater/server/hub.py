@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from datetime import timedelta
 from pathlib import Path
 
-from headwater.engine.failures import UnknownView
-from headwater.engine.reading import Reader
+from headwater.engine.failures import NotYet, UnknownView
+from headwater.engine.reading import Reader, stored_schema
 from headwater.engine.subscription import Changes, Subscription
 from headwater.errors import HeadwaterError, UsageError
 from headwater.server import sse
@@ -50,22 +51,24 @@ class Hub:
         self._ended.set()
         self._wake()
 
-    async def events(self, after: Mark | None) -> AsyncIterator[bytes]:
+    async def events(self, after: Mark | None) -> AsyncGenerator[bytes]:
         """The content and then every change, or every change after a mark; ends when the subscriber is dropped."""
         self.subscribers += 1
         try:
             ring = await self.start()
             mark = after
             if after is None or not ring.start <= after <= ring.end:
-                async for mark, frame in self._catch_up(ring, after):  # noqa: B007 - the last mark counts
-                    yield frame
+                async with aclosing(self._catch_up(ring, after)) as caught_up:
+                    async for mark, frame in caught_up:  # noqa: B007 - the last mark counts
+                        yield frame
             assert mark is not None, "catching up ends with a mark"
-            async for frame in self._follow(ring, mark):
-                yield frame
+            async with aclosing(self._follow(ring, mark)) as followed:
+                async for frame in followed:
+                    yield frame
         finally:
             self.subscribers -= 1
 
-    async def _follow(self, ring: Ring, mark: Mark) -> AsyncIterator[bytes]:
+    async def _follow(self, ring: Ring, mark: Mark) -> AsyncGenerator[bytes]:
         while True:
             moved = self._moved
             if not ring.covers(mark):
@@ -87,7 +90,7 @@ class Hub:
             except TimeoutError:
                 yield sse.HEARTBEAT
 
-    async def _catch_up(self, ring: Ring, after: Mark | None) -> AsyncIterator[tuple[Mark, bytes]]:
+    async def _catch_up(self, ring: Ring, after: Mark | None) -> AsyncGenerator[tuple[Mark, bytes]]:
         """What comes before the ring: from the store, or from the content that another subscriber just had."""
         if after is None and self._content is not None and ring.covers(self._content[0]):
             mark, content = self._content
@@ -108,8 +111,9 @@ class Hub:
                     yield floor, reset
                 elif found is not None:
                     known = mark_of(found)
-                    async for frame in self._encoded(found, ring):
-                        yield known, frame
+                    async with aclosing(self._encoded(found, ring)) as encoded:
+                        async for frame in encoded:
+                            yield known, frame
                     if ring.covers(known):
                         return
                 elif known is not None:
@@ -122,7 +126,7 @@ class Hub:
             await self._threads.run(subscription.close)
         yield ring.start, sse.HEARTBEAT
 
-    async def _encoded(self, found: Changes, ring: Ring) -> AsyncIterator[bytes]:
+    async def _encoded(self, found: Changes, ring: Ring) -> AsyncGenerator[bytes]:
         """The events of a change, made in a thread, one after the other; a small content is kept for others."""
         small = found.rows.nbytes <= self._limits.ring_bytes_max // 4
         kept: list[bytes] = []
@@ -168,8 +172,11 @@ class Hub:
 
     def _now(self) -> Mark:
         with Reader(self._directory) as reader:
-            current = reader.read([self.view], timeout=timedelta(0))
-        return Mark(current.position.commit, current.generation)
+            current = reader.current()
+        if current is None:
+            raise NotYet(None, None, 0)
+        stored_schema(current, self.view)
+        return Mark(current.position.commit, current.id)
 
     def _run(self, ring: Ring, start: Mark, tell: Callable[..., object]) -> None:
         try:

@@ -12,7 +12,7 @@ from headwater.server.filters import PATTERN
 from headwater.server.shapes import POSITION_PATTERN, Shape
 
 Where = Literal["path", "query", "header"]
-_NUMBER = re.compile(r"\d{1,15}(\.\d{1,9})?")
+_NUMBER = re.compile(r"\d{1,15}(\.\d{1,30})?([eE][+-]?\d{1,3})?")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -130,7 +131,7 @@ class Watched:
         while not self._ended.is_set():
             try:
                 now = self._moving.next(seen)
-            except HeadwaterError:
+            except (HeadwaterError, sqlite3.Error, OSError):
                 # A busy or damaged store is told to whoever reads it; this only waits for what comes after.
                 time.sleep(LOOK_EVERY.total_seconds())
                 continue

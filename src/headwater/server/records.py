@@ -56,7 +56,6 @@ PAGE = thing(position=POSITION, records=many(RECORD), next=TEXT, end=YES_NO, sca
 
 async def append(call: Call) -> Response:
     service, topic = call.service, call["topic"]
-    await service.threads.run(service.log.topic, topic)
     if service.appends >= service.limits.appends_waiting_max:
         raise too_many("appends")
     service.appends += 1
@@ -74,9 +73,9 @@ def append_body(
     service: Service, topic: str, body: bytes, content_type: str, key: str | None, partition: int | None
 ) -> dict[str, object]:
     """Appends the records of a body; what the answer says. Raises `Refused`, `InvalidRecords` and what the log does."""
-    rows = bodies.rows_of(body, content_type, topic, service.limits)
-    records = bodies.count(rows)
-    if key is None and service.log.topic(topic).settings.dead_letter is None:
+    settings = service.log.topic(topic).settings
+    rows, records = bodies.rows_of(body, content_type, topic, service.limits)
+    if key is None and settings.dead_letter is None:
         # Appends that meet share a commit, which is cheapest; only the number of dead letters is not told then.
         position = service.log.append(topic, rows, partition=partition)
         return _appended(service, topic, Committed(position), records)
@@ -85,7 +84,7 @@ def append_body(
             commit.append(topic, rows, partition=partition)
         assert isinstance(commit.result, Committed), "a commit without a condition can not conflict"
         return _appended(service, topic, commit.result, records)
-    return append_once(service, topic, rows, key, body, partition=partition)
+    return append_once(service, topic, rows, key, body, records=records, partition=partition)
 
 
 def append_once(
@@ -95,6 +94,7 @@ def append_once(
     key: str,
     body: bytes,
     *,
+    records: int,
     partition: int | None = None,
 ) -> dict[str, object]:
     """Appends under a key: a second time, also after a crash, nothing happens but the same answer.
@@ -103,7 +103,6 @@ def append_once(
     the key came with another body.
     """
     name = KEY_PREFIX + hashlib.sha256(f"{topic}\0{key}".encode()).hexdigest()
-    records = len(rows) if isinstance(rows, list) else bodies.count(rows)
     about = {"body": hashlib.sha256(body).hexdigest(), "records": records, "at": datetime.now(UTC).timestamp()}
     with service.log.commit() as commit:
         commit.append(topic, rows, partition=partition)

@@ -16,7 +16,7 @@ from typing import Self
 import uvicorn
 import uvloop
 
-from headwater.errors import UsageError
+from headwater.errors import HeadwaterError, UsageError
 from headwater.server.application import build
 from headwater.server.gate import is_loopback
 from headwater.server.records import forget_keys
@@ -172,7 +172,9 @@ class Server:
     async def _forget(self) -> None:
         while True:
             await asyncio.sleep(FORGET_EVERY_SECONDS)
-            await self._service.threads.append(forget_keys, self._service)
+            # What can not be forgotten now is forgotten next time.
+            with suppress(HeadwaterError):
+                await self._service.threads.append(forget_keys, self._service)
 
 
 def listen(address: Address) -> socket.socket:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -12,6 +15,7 @@ from headwater.app import App
 from headwater.engine.reading import Reader
 from headwater.errors import HeadwaterError
 from headwater.model.position import Position
+from headwater.server import tokens
 from headwater.server.contents import Contents
 from headwater.server.counters import Counters
 from headwater.server.failures import too_many
@@ -76,6 +80,7 @@ class Service:
         self.statsd = None if app.statsd_inlet is None else Listener(app.statsd_inlet, self.log)
         self.streams = self.queries = self.appends = 0
         self.closing = False
+        self._looking: asyncio.Task[None] | None = None
         self._hubs: dict[str, _Followed] = {}
 
     @property
@@ -88,6 +93,8 @@ class Service:
         await self.log_moves.start()
         await self.view_moves.start()
         self.history.start()
+        await self.threads.run(self.tokens.refresh)
+        self._looking = asyncio.create_task(self._look_for_tokens())
         if self.statsd is not None:
             self.statsd.start()
 
@@ -108,6 +115,8 @@ class Service:
         for watched in (self.log_moves, self.view_moves):
             watched.stop()
         await self.history.stop()
+        if self._looking is not None:
+            self._looking.cancel()
         self.verifications.close()
         self.threads.close()
         self.reader.close()
@@ -146,6 +155,13 @@ class Service:
                 self.counters.add("headwater_streams_stalled_total")
 
         return ended
+
+    async def _look_for_tokens(self) -> None:
+        while True:
+            await asyncio.sleep(tokens.LOOK_EVERY_SECONDS)
+            # What can not be looked at stays as it was.
+            with suppress(sqlite3.Error, OSError):
+                await self.threads.run(self.tokens.refresh)
 
     def wait_seconds(self, asked: float | None) -> float:
         """How long a read waits for a position."""

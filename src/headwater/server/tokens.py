@@ -6,7 +6,6 @@ import hashlib
 import os
 import secrets
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -53,9 +52,7 @@ class Tokens:
 
     def __init__(self, directory: Path) -> None:
         self._path = Path(directory) / FILE
-        self._turn = threading.Lock()
-        self._known: dict[str, Token] = {}
-        self._looked_at = float("-inf")
+        self._known: dict[str, Token] | None = None
 
     def create(self, name: str, scope: Scope) -> str:
         """A new token, which can not be shown again. Raises `UsageError` if the name is taken."""
@@ -70,6 +67,7 @@ class Tokens:
             raise UsageError(
                 f"There is a token {name!r} already.", hint="Revoke it first, or use another name."
             ) from None
+        self.refresh()
         return text
 
     def revoke(self, name: str) -> None:
@@ -87,13 +85,15 @@ class Tokens:
             rows = connection.execute("SELECT name, scope, hash, created_at FROM tokens ORDER BY name").fetchall()
         return [Token(*row) for row in rows]
 
+    def refresh(self) -> None:
+        """Looks which tokens there are."""
+        self._known = {token.hash: token for token in self.all()}
+
     def known(self) -> dict[str, Token]:
-        """By hash, as of a moment ago at most."""
-        with self._turn:
-            now = time.monotonic()
-            if now - self._looked_at >= LOOK_EVERY_SECONDS:
-                self._known, self._looked_at = {token.hash: token for token in self.all()}, now
-            return self._known
+        """By hash, as of the last look."""
+        if self._known is None:
+            self.refresh()
+        return self._known or {}
 
     def find(self, text: str) -> Token | None:
         """The token that a client has sent; None if it is not one."""

@@ -25,7 +25,6 @@ Verify: TypeAlias = Callable[[str], dict[str, object]]
 """Compares a view with its batch query: what was found, or an error. It takes as long as it takes."""
 
 FILE = "verifications.json"
-PROCESS_SECONDS_MAX = 3600.0
 DIFFERENCES_SHOWN_MAX = 10
 _PROGRAM = "from headwater.cli import main; main()"
 
@@ -61,8 +60,10 @@ class Verifications:
             return dict(self._states.get(view) or {"view": view, "status": "never"})
 
     def close(self) -> None:
-        """Takes no more; one that runs is not waited for."""
+        """Takes no more, and ends one that runs in a process of its own."""
         self._asked.put(None)
+        if isinstance(self._verify, ProcessVerifier):
+            self._verify.close()
 
     def _run(self) -> None:
         while (view := self._asked.get()) is not None:
@@ -121,26 +122,31 @@ def verification_json(found: Verification) -> dict[str, object]:
     }
 
 
-def process_verifier(application: str) -> Verify:
+class ProcessVerifier:
     """Verifies in a process of its own, for a server without a Spark: `headwater verify APP VIEW --json`."""
 
-    def verify(view: str) -> dict[str, object]:
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM, "verify", application, view, "--json"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PROCESS_SECONDS_MAX,
-            env={**os.environ, "NO_COLOR": "1"},
-        )
-        if not done.stdout.strip():
-            lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    def __init__(self, application: str) -> None:
+        self._application = application
+        self._process: subprocess.Popen[str] | None = None
+
+    def __call__(self, view: str) -> dict[str, object]:
+        command = [sys.executable, "-c", _PROGRAM, "verify", self._application, view, "--json"]
+        environment = {**os.environ, "NO_COLOR": "1"}
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        ) as self._process:
+            printed, said = self._process.communicate()
+        if not printed.strip():
+            lines = [line for line in said.splitlines() if line.startswith("error: ")]
             message = lines[-1].removeprefix("error: ") if lines else "The verification broke off."
-            raise Refused(500, "verification_failed", message, hint=_hint(done.stderr))
-        found: dict[str, object] = json.loads(done.stdout.strip().splitlines()[-1])
+            raise Refused(500, "verification_failed", message, hint=_hint(said))
+        found: dict[str, object] = json.loads(printed.strip().splitlines()[-1])
         return {name: value for name, value in found.items() if name != "view"}
 
-    return verify
+    def close(self) -> None:
+        """Ends a process that runs."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
 
 
 def _text(value: object) -> object:

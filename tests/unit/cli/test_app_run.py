@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from headwater.app import App
@@ -15,6 +19,7 @@ from headwater.cli.app_run import Ending
 from headwater.engine.batch import Batch, StageNote
 from headwater.errors import InternalError, RecordFailed
 from headwater.log.embedded import open_log
+from headwater.server.running import Server
 from tests.unit.cli.app_sample import definition, write_application
 from tests.unit.cli.conftest import Run
 
@@ -139,3 +144,39 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
         os.kill(os.getpid(), signal.SIGINT)
         assert not ending.asked
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_a_run_serves_as_well_and_stays_when_a_record_fails(
+    headwater: Run, app: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The views stay as they are, and people can see why, until somebody ends it."""
+
+    def fail(batch: Batch) -> None:
+        if batch.number > 1:
+            raise RecordFailed("revenue", "orders", 0, 1, "Division by zero.")
+
+    answers: list[httpx.Response] = []
+    started = Server.start
+
+    def start(server: Server) -> Server:
+        threading.Thread(target=visit, args=(server.url,)).start()
+        return started(server)
+
+    def visit(url: str) -> None:
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            with suppress(httpx.HTTPError):
+                ready = httpx.get(f"{url}/readyz", timeout=10)
+                if ready.json()["checks"]["pipeline"] is not None:
+                    answers.append(ready)
+                    break
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Server, "start", start)
+    program.on_run = fail
+    ran = headwater("run", app, "--port", 0)
+    assert ran.code == 2
+    assert "error: View 'revenue' fails on the record at offset 1" in ran.err
+    assert "the server goes on; Ctrl-C ends it." in ran.err
+    assert answers[0].json()["checks"]["pipeline"]["code"] == "record_failed"
