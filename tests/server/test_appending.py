@@ -16,7 +16,7 @@ from tests.server.shop import Shop, opened
 
 
 def urls(shop: Shop) -> list[str]:
-    return [record.value["url"] for record in shop.app.log.read("clicks") if record.value]
+    return [str(record.value["url"]) for record in shop.app.log.read("clicks") if record.value]
 
 
 def post(shop: Shop, body: bytes, kind: str, **headers: str) -> httpx.Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import schemathesis
@@ -43,12 +44,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     suppress_health_check=list(HealthCheck),
 )
 @pytest.mark.timeout(900)
-def test_every_endpoint_keeps_its_promises(served: Shop, case: Case) -> None:
+def test_every_endpoint_keeps_its_promises(served: Shop, case: Case[Any]) -> None:
     lead_further(case)
     case.call_and_validate(base_url=served.server.url, timeout=60, excluded_checks=left_out(case))
 
 
-def lead_further(case: Case) -> None:
+def lead_further(case: Case[Any]) -> None:
     """Names that are there instead of those that are not, and a position that is reached instead of one that is not."""
     position = (case.query or {}).get("at_least")
     if isinstance(position, str) and re.fullmatch(POSITION_PATTERN, position):
@@ -57,7 +58,7 @@ def lead_further(case: Case) -> None:
         case.path_parameters = {name: NAMES.get(name, value) for name, value in (case.path_parameters or {}).items()}
 
 
-def left_out(case: Case) -> list[CheckFunction]:
+def left_out(case: Case[Any]) -> list[CheckFunction]:
     return [positive_data_acceptance] if any(part in case.path for part in MEANING_DECIDES) else []
 
 

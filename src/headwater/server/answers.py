@@ -80,9 +80,18 @@ class EventStream(Response):
                         await send({"type": "http.response.body", "body": piece, "more_body": True})
             async with asyncio.timeout(self._stall_seconds):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except HeadwaterError as error:
+            with suppress(TimeoutError):
+                await self._told(send, error)
         except TimeoutError:
             return True
         return False
+
+    async def _told(self, send: Send, error: HeadwaterError) -> None:
+        """Says in the stream what ends it."""
+        async with asyncio.timeout(self._stall_seconds):
+            body = sse.event(error_body(error), name="error")
+            await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 async def _gone(receive: Receive) -> None:

@@ -31,6 +31,10 @@ READS_AT_ONCE_MAX = 4
 """Subscribers that read from the store at once, before they join the ring."""
 
 
+class _Ended(Exception):
+    """The hub ended before a subscriber had joined the ring."""
+
+
 class Hub:
     """Follows one view for its subscribers. Its methods belong to one event loop, but for what its thread calls."""
 
@@ -55,18 +59,26 @@ class Hub:
         """The content and then every change, or every change after a mark; ends when the subscriber is dropped."""
         self.subscribers += 1
         try:
-            ring = await self.start()
-            mark = after
-            if after is None or not ring.start <= after <= ring.end:
-                async with aclosing(self._catch_up(ring, after)) as caught_up:
-                    async for mark, frame in caught_up:  # noqa: B007 - the last mark counts
-                        yield frame
-            assert mark is not None, "catching up ends with a mark"
-            async with aclosing(self._follow(ring, mark)) as followed:
-                async for frame in followed:
-                    yield frame
+            async with aclosing(self._events(after)) as events:
+                async for event in events:
+                    yield event
+        except _Ended:
+            # It has not got all of the content yet, so that it can not go on behind it: it connects again.
+            return
         finally:
             self.subscribers -= 1
+
+    async def _events(self, after: Mark | None) -> AsyncGenerator[bytes]:
+        ring = await self.start()
+        mark = after
+        if after is None or not ring.start <= after <= ring.end:
+            async with aclosing(self._catch_up(ring, after)) as caught_up:
+                async for mark, frame in caught_up:  # noqa: B007 - the last mark counts
+                    yield frame
+        assert mark is not None, "catching up ends with a mark"
+        async with aclosing(self._follow(ring, mark)) as followed:
+            async for frame in followed:
+                yield frame
 
     async def _follow(self, ring: Ring, mark: Mark) -> AsyncGenerator[bytes]:
         while True:
@@ -122,9 +134,9 @@ class Hub:
                 else:
                     yield floor, sse.HEARTBEAT
                     await asyncio.sleep(POLL.total_seconds())
+            raise _Ended
         finally:
             await self._threads.run(subscription.close)
-        yield ring.start, sse.HEARTBEAT
 
     async def _encoded(self, found: Changes, ring: Ring) -> AsyncGenerator[bytes]:
         """The events of a change, made in a thread, one after the other; a small content is kept for others."""

@@ -9,7 +9,6 @@ from typing import Any
 
 from starlette.responses import Response
 
-from headwater.engine.failures import UnknownView
 from headwater.errors import HeadwaterError
 from headwater.model.encoding import format_instant
 from headwater.server.answers import answer
@@ -32,7 +31,7 @@ from headwater.server.shapes import (
     maybe,
     thing,
 )
-from headwater.server.views import known
+from headwater.server.views import check_view
 
 TAG = "Operations"
 BATCHES_SHOWN = 100
@@ -98,19 +97,13 @@ def status(service: Service, behind: int | None) -> str:
 
 
 async def verify(call: Call) -> Response:
-    await call.service.threads.run(_check_view, call.service, call["view"])
+    await call.service.threads.run(check_view, call.service, call["view"])
     return answer(call.service.verifications.ask(call["view"]), status=202)
 
 
 async def verification(call: Call) -> Response:
-    await call.service.threads.run(_check_view, call.service, call["view"])
+    await call.service.threads.run(check_view, call.service, call["view"])
     return answer(call.service.verifications.state(call["view"]))
-
-
-def _check_view(service: Service, view: str) -> None:
-    views = known(service, service.reader.current())
-    if view not in views:
-        raise UnknownView(view, views)
 
 
 async def capture(call: Call) -> Response:

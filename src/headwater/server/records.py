@@ -203,12 +203,18 @@ async def _follow(
         offsets = page.next
         if page.records:
             yield sse.event({"records": page.records}, name="records", mark=page.cursor)
-        if not page.end:
-            continue
-        if await service.log_moves.moved(seen, HEARTBEAT_SECONDS):
+        while page.end and not service.closing:
+            if not await service.log_moves.moved(seen, HEARTBEAT_SECONDS):
+                yield sse.HEARTBEAT
+                continue
             seen = service.log_moves.position or seen
-        else:
-            yield sse.HEARTBEAT
+            try:
+                ends = await service.ends(topic)
+            except UsageError:
+                break  # the next page tells
+            # Most commits are of other topics: only what has moved is read.
+            if any(end > offsets.get(partition, 0) for partition, end in ends.items()):
+                break
 
 
 PAGE_ROWS = 500

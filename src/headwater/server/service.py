@@ -32,6 +32,10 @@ HUB_IDLE_SECONDS = 60.0
 """A view that nobody follows any more is followed for so long, for those who come back."""
 
 
+TOPICS_REMEMBERED_MAX = 1000
+"""Topics that are followed, whose ends are kept."""
+
+
 class Source(Protocol):
     """A database that is captured, as far as the server shows it: a dataclass that `status` returns."""
 
@@ -82,6 +86,7 @@ class Service:
         self.closing = False
         self._looking: asyncio.Task[None] | None = None
         self._hubs: dict[str, _Followed] = {}
+        self._ends: dict[str, tuple[Position | None, Mapping[int, int]]] = {}
 
     @property
     def needs_tokens(self) -> bool:
@@ -137,11 +142,11 @@ class Service:
 
     def subscribers(self) -> Mapping[str, int]:
         """How many follow each view."""
-        return {name: followed.hub.subscribers for name, followed in self._hubs.items()}
+        return {name: followed.hub.subscribers for name, followed in list(self._hubs.items())}
 
     def dropped(self) -> Mapping[str, int]:
         """How many followers of each view were dropped because they were too slow."""
-        return {name: followed.hub.dropped for name, followed in self._hubs.items()}
+        return {name: followed.hub.dropped for name, followed in list(self._hubs.items())}
 
     def open_stream(self) -> Callable[[bool], None]:
         """Counts a stream; call what is returned when it ends. Raises `Refused` if there are too many."""
@@ -155,6 +160,19 @@ class Service:
                 self.counters.add("headwater_streams_stalled_total")
 
         return ended
+
+    async def ends(self, topic: str) -> Mapping[int, int]:
+        """The end of each partition of a topic, looked up once for all who follow it. Raises `UnknownTopic`."""
+        position = self.log_moves.position
+        held = self._ends.get(topic)
+        if held is not None and held[0] == position:
+            return held[1]
+        found = await self.threads.run(self.log.offsets, topic)
+        ends = {partition: end for partition, (_, end) in found.items()}
+        if len(self._ends) > TOPICS_REMEMBERED_MAX:
+            self._ends.clear()
+        self._ends[topic] = (position, ends)
+        return ends
 
     async def _look_for_tokens(self) -> None:
         while True:

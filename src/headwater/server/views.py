@@ -82,6 +82,13 @@ def known(service: Service, current: Generation | None) -> list[str]:
     return list(dict.fromkeys([*published, *service.app.views]))
 
 
+def check_view(service: Service, view: str) -> None:
+    """Raises `UnknownView` if there is no such view."""
+    views = known(service, service.reader.current())
+    if view not in views:
+        raise UnknownView(view, views)
+
+
 def summary(service: Service, current: Generation | None, view: str) -> dict[str, object]:
     """A view in a list."""
     published: Mapping[str, Any] = {} if current is None else current.definition.get("views", {}).get(view, {})
@@ -115,9 +122,8 @@ async def describe(call: Call) -> Response:
 
 
 def _detail(service: Service, view: str) -> dict[str, object]:
+    check_view(service, view)
     current = service.reader.current()
-    if view not in known(service, current):
-        raise UnknownView(view, known(service, current))
     return {
         "position": None if current is None else str(current.position),
         "view": summary(service, current, view),
@@ -225,6 +231,7 @@ async def changes(call: Call) -> Response:
     service = call.service
     after = Mark.parse(call["Last-Event-ID"]) if call["Last-Event-ID"] else None
     await service.views_at(call["at_least"], call["wait"])
+    await service.threads.run(check_view, service, call["view"])
     hub = service.hub(call["view"])
     await hub.start()
     return EventStream(
