@@ -63,7 +63,7 @@ def asked(directory: Path, sql: str) -> list[dict[str, object]]:
 
 def test_views_are_followed_until_ctrl_c(directory: Path) -> None:
     append(directory, (1, "de", "2.50"))
-    command = [HEADWATER, "run", "app.py", "--json"]
+    command = [HEADWATER, "run", "app.py", "--json", "--no-server"]
     with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
         try:
             assert program.stdout is not None

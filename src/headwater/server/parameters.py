@@ -12,7 +12,7 @@ from headwater.server.filters import PATTERN
 from headwater.server.shapes import POSITION_PATTERN, Shape
 
 Where = Literal["path", "query", "header"]
-_NUMBER = re.compile(r"\d{1,15}(\.\d{1,30})?([eE][+-]?\d{1,3})?")
+_NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,30})?([eE][+-]?\d{1,3})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Parameter:
         if kind == "integer":
             return self._whole(text)
         if kind == "number":
-            if not _NUMBER.fullmatch(text) or float(text) > self.shape["maximum"]:
+            if not _NUMBER.fullmatch(text) or not self.shape["minimum"] <= float(text) <= self.shape["maximum"]:
                 raise self._wrong(text)
             return float(text)
         if "enum" in self.shape and text not in self.shape["enum"]:
