@@ -1,4 +1,4 @@
-"""An application as people use it over HTTP: one process that takes events, keeps views, pushes changes and verifies."""
+"""An application as people use it over HTTP: one process takes events, keeps views, pushes changes and verifies."""
 
 from __future__ import annotations
 

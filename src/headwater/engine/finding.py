@@ -21,9 +21,12 @@ import pyarrow.types as pat
 from headwater.engine.runs import OpenRun, Run, open_run
 from headwater.errors import UsageError
 from headwater.model import hashing
+from headwater.views.zset import WEIGHT, consolidate, with_weights
 
 INDEXED_ROWS_MAX = 20_000_000
 """Rows whose indexes a process keeps; those of runs that were not used for longest go first."""
+
+FEW_ROWS = 32
 
 _indexes: OrderedDict[tuple[str, str, int, tuple[str, ...]], _Index] = OrderedDict()
 
@@ -45,24 +48,51 @@ def find(directory: Path, runs: Sequence[Run], schema: pa.Schema, key: Mapping[s
         if name not in schema.names or pat.is_nested(schema.field(name).type):
             raise UsageError(f"Rows can not be found by {name!r}.", hint="Name a column of a plain type.")
     wanted = hashing.hash_columns(list(key.values()))[0]
-    found = [schema.empty_table()]
+    found: list[pa.Table] = []
     for run in runs:
         opened = open_run(directory, run)
         rows = _rows(_index(directory, run, opened, tuple(key)), wanted)
-        start, stop = opened.bounds(run.low, run.high)
-        rows = rows[(rows >= start) & (rows < stop)]
-        if len(rows):
-            found.append(opened.table.take(pa.array(rows)).cast(schema))
+        if rows is not None:
+            start, stop = opened.bounds(run.low, run.high)
+            table = opened.table.take(pa.array(rows[(rows >= start) & (rows < stop)]))
+            found.append(table if table.schema == schema else table.cast(schema))
+    if not found:
+        return schema.empty_table()
     table = pa.concat_tables(found)
     for name, value in key.items():
         table = table.filter(pc.equal(table[name], value[0]))
     return table
 
 
-def _rows(index: _Index, wanted: np.uint64) -> npt.NDArray[np.int64]:
-    first = int(np.searchsorted(index.hashes, wanted, "left"))
-    last = int(np.searchsorted(index.hashes, wanted, "right"))
-    return np.sort(index.rows[first:last])
+def consolidate_few(rows: pa.Table) -> pa.Table:
+    """As `consolidate`; a handful of rows is added up one by one, which is ten times as fast."""
+    if rows.num_rows > FEW_ROWS:
+        return consolidate(rows)
+    weights: list[int] = rows[WEIGHT].to_pylist()
+    if rows.num_rows <= 1:
+        return rows if weights != [0] else rows.slice(0, 0)
+    try:
+        columns = [rows[name].to_pylist() for name in rows.column_names if name != WEIGHT]
+    except (ValueError, OverflowError):
+        return consolidate(rows)  # values that Python has no type for
+    places: dict[str, int] = {}
+    totals: dict[str, int] = {}
+    for place, row in enumerate(zip(*columns, strict=True)):
+        # What is written alike is the same: all NaN are, and 0.0 and -0.0 are not.
+        text = repr(row)
+        places.setdefault(text, place)
+        totals[text] = totals.get(text, 0) + weights[place]
+    kept = [text for text, total in totals.items() if total]
+    chosen = rows.take(pa.array([places[text] for text in kept], pa.int64()))
+    return with_weights(chosen, np.array([totals[text] for text in kept], dtype=np.int64))
+
+
+def _rows(index: _Index, wanted: np.uint64) -> npt.NDArray[np.int64] | None:
+    """The numbers of the rows with a hash, None if there are none."""
+    first = int(index.hashes.searchsorted(wanted))
+    if first == len(index.hashes) or index.hashes[first] != wanted:
+        return None
+    return index.rows[first : int(index.hashes.searchsorted(wanted, "right"))]
 
 
 def _index(directory: Path, run: Run, opened: OpenRun, columns: tuple[str, ...]) -> _Index:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from headwater.engine.database import NAME, Database, is_prepared
 from headwater.engine.failures import NotYet, StateCorrupt, UnknownView
-from headwater.engine.finding import find
+from headwater.engine.finding import consolidate_few, find
 from headwater.engine.manifest import Manifest, Size, sizes
 from headwater.engine.merging import consolidated
 from headwater.engine.runs import Hashes, Run, lookup, rows_of
@@ -64,6 +65,7 @@ def encode_schema(schema: pa.Schema) -> str:
     return base64.b64encode(schema.serialize()).decode()
 
 
+@lru_cache(maxsize=1000)
 def decode_schema(text: str) -> pa.Schema:
     """The opposite of `encode_schema`."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
@@ -74,8 +76,12 @@ def stored_schema(generation: Generation, view: str) -> pa.Schema:
     views = generation.definition.get("views", {})
     if view not in views:
         raise UnknownView(view, list(views))
-    fields = [pa.field(HASH, pa.int64()), *decode_schema(views[view]["schema"]), pa.field(WEIGHT, pa.int64())]
-    return pa.schema(fields)
+    return _stored_schema(views[view]["schema"])
+
+
+@lru_cache(maxsize=1000)
+def _stored_schema(text: str) -> pa.Schema:
+    return pa.schema([pa.field(HASH, pa.int64()), *decode_schema(text), pa.field(WEIGHT, pa.int64())])
 
 
 def view_zset(directory: Path, runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
@@ -159,7 +165,7 @@ class Reader:
         """
 
         def fetch(runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
-            return consolidate(find(self.runs_directory, runs, schema, key))
+            return consolidate_few(find(self.runs_directory, runs, schema, key))
 
         return self._snapshot([view], fetch, at_least, timeout)
 
