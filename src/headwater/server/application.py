@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from headwater.errors import InternalError
 from headwater.server import dead_letters, flow, health, hooks, openapi, pipelines, records, topics, views
 from headwater.server.answers import answer, failure
+from headwater.server.console_files import serve_file
 from headwater.server.endpoint import Call, Endpoint, json_answer
 from headwater.server.failures import Refused
 from headwater.server.gate import Gate
@@ -49,12 +50,13 @@ def build(service: Service) -> ASGIApp:
 
 
 def routes(service: Service) -> list[Route]:
-    """One route for each path; those that take any path behind them come last."""
+    """One route for each path, and the console's files; those that take any path behind them come last."""
     by_path: dict[str, list[Endpoint]] = {}
     for endpoint in ENDPOINTS:
         by_path.setdefault(endpoint.path, []).append(endpoint)
     ordered = sorted(by_path.items(), key=lambda pair: ":path}" in pair[0])
-    return [_route(service, path, endpoints) for path, endpoints in ordered]
+    console = Route("/console/{file:path}", serve_file, methods=["GET"])
+    return [*(_route(service, path, endpoints) for path, endpoints in ordered), console]
 
 
 def _route(service: Service, path: str, endpoints: Sequence[Endpoint]) -> Route:

@@ -23,7 +23,7 @@ SECONDS = Parameter(
     "seconds", {"type": "integer", "minimum": 1, "maximum": 86_400, "default": 300}, "Samples of so many seconds."
 )
 NODE = {**thing(id=TEXT, kind=TEXT, name=TEXT), "additionalProperties": True}
-EDGE = thing(**{"from": TEXT, "to": TEXT, "per_second": maybe(NUMBER)})
+EDGE = thing(**{"from": TEXT, "to": TEXT, "per_second": maybe(NUMBER), "lag": maybe(WHOLE)})
 FLOW = thing(
     application=TEXT, position=maybe(POSITION), log_position=POSITION, behind=maybe(WHOLE), status=TEXT,
     freshness_seconds=maybe(NUMBER), nodes=many(NODE), edges=many(EDGE),
@@ -38,8 +38,9 @@ SAMPLE = thing(
 async def flow(call: Call) -> Response:
     if call.wants_events:
 
-        async def current(_: Sample) -> bytes:
-            return sse.event(await call.service.threads.run(graph, call.service), name="flow")
+        async def current(sample: Sample) -> bytes:
+            whole = await call.service.threads.run(graph, call.service)
+            return sse.event(whole, name="flow") + sse.event(sample.to_json(), name="sample")
 
         return _stream(call.service, _each(call.service, current))
     return answer(await call.service.threads.run(graph, call.service))
@@ -140,27 +141,32 @@ def _topics(
         )
         if topic.settings.dead_letter is not None:
             edges.append(_edge("topic", topic.name, "topic", topic.settings.dead_letter, None))
-    lag: dict[str, int] = {}
+    lag: dict[str, dict[str, int]] = {}
     for one in service.log.lag():
-        lag[one.group] = lag.get(one.group, 0) + one.records
-        edge = _edge("topic", one.topic, "group", one.group, None)
-        if edge not in edges:
-            edges.append(edge)
-    nodes.extend(_node("group", group, lag=records) for group, records in lag.items())
+        topic_lag = lag.setdefault(one.group, {})
+        topic_lag[one.topic] = topic_lag.get(one.topic, 0) + one.records
+    for group, by_topic in lag.items():
+        nodes.append(_node("group", group, lag=sum(by_topic.values())))
+        edges.extend(
+            _edge("topic", topic, "group", group, rates.get(topic), records) for topic, records in by_topic.items()
+        )
 
 
 def _node(kind: str, name: str, **about: object) -> dict[str, object]:
     return {**about, "id": f"{kind}:{name}", "kind": kind, "name": name}
 
 
-def _edge(kind: str, name: str, to_kind: str, to: str, per_second: float | None) -> dict[str, object]:
-    return {"from": f"{kind}:{name}", "to": f"{to_kind}:{to}", "per_second": per_second}
+def _edge(
+    kind: str, name: str, to_kind: str, to: str, per_second: float | None, lag: int | None = None
+) -> dict[str, object]:
+    """`lag` is how many records the reader at the end has still to read."""
+    return {"from": f"{kind}:{name}", "to": f"{to_kind}:{to}", "per_second": per_second, "lag": lag}
 
 
 ENDPOINTS = (
     Endpoint(
         "GET", "/flow", flow, "The whole as a graph with live figures, or every second with Accept: text/event-stream",
-        {200: Answer("Nodes and edges; or events `flow`.", {bodies.JSON: FLOW, sse.CONTENT_TYPE: TEXT})}, tag=TAG,
+        {200: Answer("Nodes and edges; or events `flow`, each followed by its `sample`, as of /history.", {bodies.JSON: FLOW, sse.CONTENT_TYPE: TEXT})}, tag=TAG,
     ),
     Endpoint(
         "GET", "/history", history, "Samples of every second, for charts; or as they are made, as events",

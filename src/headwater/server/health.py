@@ -12,6 +12,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.lag import Lag
 from headwater.server import bodies
 from headwater.server.answers import answer
+from headwater.server.console_files import INDEX, file_answer, wants_page
 from headwater.server.counters import Family, counter, gauge, render
 from headwater.server.endpoint import COOKIE, Answer, Call, Endpoint, json_answer
 from headwater.server.failures import Refused, bad_request, error_body
@@ -24,6 +25,10 @@ SESSION_SECONDS = 30 * 24 * 3600
 
 
 async def root(call: Call) -> Response:
+    if wants_page(call.request.headers.get("accept", "")):
+        page = file_answer(INDEX, call.request.headers.get("if-none-match", ""))
+        page.headers["Vary"] = "Accept"
+        return page
     links = {"api": "/openapi.json", "health": "/healthz", "topics": "/topics", "views": "/views", "flow": "/flow"}
     return answer({"name": call.service.app.name, "version": version("headwater"), "links": links})
 
@@ -171,9 +176,12 @@ READY = thing(status=TEXT, checks=by_name(ANYTHING))
 
 ENDPOINTS = (
     Endpoint(
-        "GET", "/", root, "What this is",
-        {200: json_answer("Its name, and where to look.", thing(name=TEXT, version=TEXT, links=by_name(TEXT)))}, None,
-        tag=TAG,
+        "GET", "/", root, "What this is; the console, with Accept: text/html, as browsers send it",
+        {200: Answer(
+            "Its name, and where to look; or a page.",
+            {bodies.JSON: thing(name=TEXT, version=TEXT, links=by_name(TEXT)), "text/html": TEXT},
+        )},
+        None, tag=TAG,
     ),
     Endpoint(
         "GET", "/healthz", healthz, "Whether the server lives", {200: json_answer("It does.", thing(status=TEXT))},

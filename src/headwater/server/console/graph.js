@@ -1,0 +1,66 @@
+// Draws a graph: nodes as boxes that lead somewhere, edges as lines with what flows through them.
+
+import { h } from "./dom.js";
+import { curve, layout } from "./layers.js";
+
+const CHARACTER = 7.1;
+const SMALL_CHARACTER = 6.2;
+const kept = new Map();
+
+/**
+ * A picture of nodes `{id, column, title, lines, href, kind, about}` and edges `{from, to, label, kind}`.
+ *
+ * Places are worked out once and kept while the same nodes and edges are there, however their figures change.
+ */
+export function graph(name, nodes, edges, { label, headings = [], columnGap = 120, wideOnly = false } = {}) {
+  const rows = Math.max(1, ...nodes.map((node) => node.lines.length));
+  const shape = JSON.stringify([nodes.map((node) => [node.id, node.column, node.title, node.lines.length, node.room]), edges.map((edge) => [edge.from, edge.to])]);
+  if (kept.get(name)?.shape !== shape) {
+    const boxes = nodes.map((node) => ({ id: node.id, column: node.column, width: widthOf(node), height: 30 + 17 * node.lines.length }));
+    kept.set(name, { shape, placed: layout(boxes, edges, { columnGap, rowGap: rows > 1 ? 22 : 16 }) });
+  }
+  const { placed } = kept.get(name);
+  const places = new Map(placed.nodes.map((node) => [node.id, node]));
+  const lines = placed.edges.map((edge) => ({ ...edge, ...edges.find((one) => one.from === edge.from && one.to === edge.to) }));
+  const top = headings.length ? 34 : 4;
+  const [width, height] = [placed.width + 8, placed.height + top + 8];
+  return h("div", { class: wideOnly ? "graph wide-only" : "graph", tabindex: "0", role: "group", "aria-label": label },
+    h("svg", { viewBox: `-4 0 ${width} ${height}`, width, height },
+      headings.map((text, column) => placed.columns[column] && text && h("text", { class: "graph-heading", x: placed.columns[column].x, y: 14 }, text)),
+      h("g", { transform: `translate(0 ${top})` },
+        lines.map((edge) => h("path", { key: `${edge.from}>${edge.to}`, class: `graph-edge ${edge.kind ?? ""}`, d: curve(edge.points) })),
+        lines.map((edge) => edge.label && edgeLabel(edge)),
+        nodes.map((node) => box(node, places.get(node.id))))));
+}
+
+function widthOf(node) {
+  const widest = Math.max(node.title.length * CHARACTER, ...node.lines.map((line) => line.length * SMALL_CHARACTER), node.room ?? 0);
+  return Math.min(280, Math.max(110, Math.ceil(widest) + 26));
+}
+
+/** In the middle of the last piece, where the edges of one node have parted. */
+function edgeLabel(edge) {
+  const [from, to] = edge.points.slice(-2);
+  const [x, y] = [(from.x + to.x) / 2, (from.y + to.y) / 2];
+  const width = edge.label.length * SMALL_CHARACTER + 8;
+  return h("g", { key: `label ${edge.from}>${edge.to}`, class: `graph-label ${edge.kind ?? ""}` },
+    h("rect", { x: x - width / 2, y: y - 9, width, height: 18, rx: 9 }),
+    h("text", { x, y: y + 4, "text-anchor": "middle" }, edge.about && h("title", {}, edge.about), edge.label));
+}
+
+function box(node, { x, y, width, height }) {
+  const fits = Math.floor((width - 22) / CHARACTER);
+  const inside = [
+    h("rect", { width, height, rx: 8 }),
+    h("rect", { class: "graph-mark", y: 8, width: 3, height: height - 16, rx: 1.5 }),
+    h("text", { class: "graph-title", x: 14, y: 20 }, cut(node.title, fits)),
+    node.lines.map((line, place) => h("text", { class: "graph-line", x: 14, y: 37 + 17 * place }, cut(line, Math.floor((width - 20) / SMALL_CHARACTER)))),
+    h("title", {}, [node.title, ...(node.about ?? [])].join("\n")),
+  ];
+  const properties = { key: node.id, class: `graph-node ${node.kind}`, transform: `translate(${x} ${y})`, "data-node": node.id };
+  return node.href ? h("a", { ...properties, href: node.href, "aria-label": [node.title, ...node.lines].join(", ") }, inside) : h("g", properties, inside);
+}
+
+function cut(text, most) {
+  return text.length > most ? `${text.slice(0, Math.max(1, most - 1))}…` : text;
+}

@@ -1,0 +1,144 @@
+// Places the nodes of a graph in columns from left to right, so that edges cross little and bend softly.
+
+const SWEEPS = 6;
+const DUMMY_HEIGHT = 14;
+
+/**
+ * Lays out nodes `{id, column, width, height}` and edges `{from, to}`, which lead to a column further right.
+ *
+ * Gives each node its `x` and `y` (of its upper left corner), each edge its `points`, and the whole a width and a height.
+ * An edge over several columns passes between the nodes of those in between. Edges that lead nowhere are left out.
+ */
+export function layout(nodes, edges, { columnGap = 110, rowGap = 18 } = {}) {
+  const placed = nodes.map((node) => ({ ...node }));
+  const byId = new Map(placed.map((node) => [node.id, node]));
+  const known = edges.filter(({ from, to }) => byId.has(from) && byId.has(to));
+  const columns = [];
+  for (const node of placed) (columns[node.column] ??= []).push(node);
+  const routes = known.map((edge) => ({ edge, through: passages(edge, byId, columns) }));
+  const links = routes.flatMap(({ through }) => through.slice(1).map((node, place) => [through[place], node]));
+  const full = columns.filter(Boolean);
+  order(full, links);
+  const height = stack(full, rowGap);
+  settle(full, links, rowGap, height);
+  const width = spread(full, columnGap);
+  const top = Math.min(0, ...full.flat().map((node) => node.y));
+  for (const node of full.flat()) node.y -= top;
+  return {
+    nodes: placed,
+    edges: routes.map(({ edge, through }) => ({ ...edge, points: bends(through) })),
+    columns: columns.map((column) => (column ? { x: column[0].x, width: column[0].columnWidth } : null)),
+    width,
+    height: Math.max(0, ...full.flat().map((node) => node.y + node.height)),
+  };
+}
+
+/** The nodes that an edge passes: its two ends, and one without width in every column in between. */
+function passages({ from, to }, byId, columns) {
+  const [first, last] = [byId.get(from), byId.get(to)];
+  const through = [first];
+  for (let column = first.column + 1; column < last.column; column += 1) {
+    if (!columns[column]) continue;
+    const dummy = { column, width: 0, height: DUMMY_HEIGHT, dummy: true };
+    columns[column].push(dummy);
+    through.push(dummy);
+  }
+  return [...through, last];
+}
+
+/** Orders every column by the middle of its neighbours, to and fro. */
+function order(columns, links) {
+  const number = () => columns.forEach((column) => column.forEach((node, place) => (node.place = place)));
+  number();
+  for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
+    const forth = sweep % 2 === 0;
+    for (const column of forth ? columns : [...columns].reverse()) {
+      for (const node of column) {
+        const places = neighbours(node, links, forth).map((other) => other.place / columns.length);
+        node.middle = places.length ? mean(places) : node.place / columns.length;
+      }
+      column.sort((a, b) => a.middle - b.middle || a.place - b.place);
+      column.forEach((node, place) => (node.place = place));
+    }
+  }
+}
+
+function neighbours(node, links, before) {
+  return links.filter((link) => link[before ? 1 : 0] === node).map((link) => link[before ? 0 : 1]);
+}
+
+function mean(values) {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+/** Puts the nodes of every column below each other, all columns around one middle line. */
+function stack(columns, gap) {
+  const heights = columns.map((column) => column.reduce((sum, node) => sum + node.height + gap, -gap));
+  const most = Math.max(0, ...heights);
+  columns.forEach((column, place) => {
+    let y = (most - heights[place]) / 2;
+    for (const node of column) {
+      node.y = y;
+      y += node.height + gap;
+    }
+  });
+  return most;
+}
+
+/** Moves nodes towards the middle of their neighbours, as far as those above and below leave room. */
+function settle(columns, links, gap, height) {
+  for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
+    const forth = sweep % 2 === 0;
+    for (const column of forth ? columns : [...columns].reverse()) {
+      for (const node of column) {
+        const centres = neighbours(node, links, forth).map((other) => other.y + other.height / 2);
+        node.wanted = centres.length ? mean(centres) - node.height / 2 : node.y;
+      }
+      let floor = 0;
+      for (const node of column) {
+        node.y = Math.max(node.wanted, floor);
+        floor = node.y + node.height + gap;
+      }
+      // What was pushed out at the bottom comes back up, and takes those above with it.
+      let ceiling = Math.max(height, 0);
+      for (const node of [...column].reverse()) {
+        node.y = Math.min(node.y, ceiling - node.height);
+        ceiling = node.y - gap;
+      }
+    }
+  }
+}
+
+/** Gives every column its place; the width of all. */
+function spread(columns, gap) {
+  let x = 0;
+  for (const column of columns) {
+    const width = Math.max(...column.map((node) => node.width));
+    for (const node of column) Object.assign(node, { x, columnWidth: width, width: node.dummy ? width : node.width });
+    x += width + gap;
+  }
+  return Math.max(0, x - gap);
+}
+
+/** From the right side of one node to the left side of the next. */
+function bends(through) {
+  return through.flatMap((node, place) => {
+    const y = node.y + node.height / 2;
+    const [left, right] = [{ x: node.x, y }, { x: node.x + node.width, y }];
+    if (place === 0) return [right];
+    return place === through.length - 1 ? [left] : [left, right];
+  });
+}
+
+/** The path of an edge through its points, level at both ends of every piece. */
+export function curve(points) {
+  const [first, ...rest] = points;
+  let before = first;
+  let text = `M${first.x},${first.y}`;
+  for (const point of rest) {
+    const middle = (before.x + point.x) / 2;
+    text += before.y === point.y ? `L${point.x},${point.y}` : `C${middle},${before.y} ${middle},${point.y} ${point.x},${point.y}`;
+    before = point;
+  }
+  return text;
+}

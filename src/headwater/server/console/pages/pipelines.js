@@ -1,0 +1,100 @@
+// The pipeline: how far it is, what each batch took, what it keeps, and what is wrong.
+
+import { get } from "../api.js";
+import { chart } from "../charts.js";
+import { h } from "../dom.js";
+import { bytes, count, counted, duration, short } from "../format.js";
+import { onFlow, points } from "../live.js";
+import { badge, code, empty, failure, figures, heading, loaded, resource, section, statusBadge, table, time } from "../parts.js";
+
+const RELOAD_EVERY = 1000;
+
+export function pipelines() {
+  const found = resource(() => get("pipelines"));
+  let leave = () => {};
+  return {
+    title: "Pipelines",
+    start() {
+      found.load();
+      leave = onFlow(() => { if (Date.now() - found.at > RELOAD_EVERY) found.load(); });
+    },
+    stop: () => leave(),
+    show: () => [
+      heading("Pipelines", { about: "What keeps the views up to date: one job per batch, which reads the log from one position to the next and publishes all views at once." }),
+      loaded(found, (answer) => answer.pipelines.map(pipeline)),
+    ],
+  };
+}
+
+function pipeline(one) {
+  return h("div", { key: one.name },
+    one.error && problem(one),
+    figures(
+      ["Status", statusBadge(one.status)],
+      ["Position", one.position ?? "–", "How far the views are."],
+      ["Log", one.log_position, "The last commit of the log."],
+      ["Behind", one.behind === null ? "–" : counted(one.behind, "commit")],
+      ["Freshness", duration(one.freshness_seconds), "From the last commit to its publication."],
+      ["Last batch", time(one.last_published_at)],
+      ["Runs", one.runs_here ? "in this process" : "in another process", one.runs_here ? null : "This server can only see what it publishes."]),
+    one.batches.length ? [charts(), batches(one)] : unpublished(one),
+    state(one),
+    generations(one));
+}
+
+function problem({ error, failed_at: at }) {
+  const where = error.topic && ["It is record ", count(error.offset), " of partition ", error.partition, " of ", h("a", { href: `#/topics/${encodeURIComponent(error.topic)}` }, error.topic), "."];
+  return h("div", { class: "problem" }, failure(error), where && h("p", {}, where), h("p", { class: "muted" }, "It stopped ", time(at), ". Nothing is lost: it goes on from its last position when it is started again."));
+}
+
+function unpublished({ runs_here: here }) {
+  return here
+    ? empty("The first batch is on its way.", "Spark starts and plans the views, which takes some seconds.")
+    : empty("Nothing was published yet.", "Start a pipeline beside this server:", code("headwater run app.py --no-server", "Command"));
+}
+
+function charts() {
+  return h("div", { class: "charts" },
+    chart({ name: "Seconds per batch", series: [{ name: "last batch", points: points((one) => one.batch_seconds) }], format: duration }),
+    chart({ name: "Records per batch", series: [{ name: "last batch", points: points((one) => one.batch_records) }], format: short }),
+    chart({ name: "Freshness", series: [{ name: "views", points: points((one) => one.freshness_seconds) }], format: duration }),
+    chart({ name: "Behind", series: [{ name: "views", points: points((one) => one.behind) }], format: short, note: "commits" }));
+}
+
+function batches({ batches: all }) {
+  return section("Batches", { note: "the newest first" }, table([
+    { name: "Batch", number: true, cell: (one) => count(one.batch) },
+    { name: "Published", cell: (one) => time(one.published_at) },
+    { name: "To position", number: true, cell: (one) => one.position },
+    { name: "Records", number: true, cell: (one) => count(one.records) },
+    { name: "Took", number: true, cell: (one) => duration(one.seconds) },
+    { name: "Freshness", number: true, cell: (one) => duration(one.freshness_seconds) },
+    { name: "Rows changed", wide: true, cell: (one) => Object.entries(one.changes).filter(([, rows]) => rows).map(([view, rows]) => h("span", { class: "changed", key: view }, h("a", { href: `#/views/${encodeURIComponent(view)}` }, view), ` ${count(rows)} `)) },
+  ], all.toReversed().slice(0, 50), { key: (one) => one.batch, label: "Batches" }));
+}
+
+function state({ state: parts, excluded }) {
+  const all = Object.entries(parts).sort(([, a], [, b]) => b.bytes - a.bytes);
+  if (!all.length) return null;
+  const total = all.reduce((sum, [, size]) => sum + size.bytes, 0);
+  return section("State", { note: `${bytes(total)} in ${counted(all.length, "part")}` },
+    excluded > 0 && h("p", {}, h("a", { href: "#/dead-letters" }, `${counted(excluded, "record")} refused by views`)),
+    table([
+      { name: "Part", cell: ([name]) => (name.startsWith("view/") ? ["view ", h("a", { href: `#/views/${encodeURIComponent(name.slice(5))}` }, name.slice(5))] : `operator ${name}`) },
+      { name: "Rows", number: true, cell: ([, size]) => count(size.rows) },
+      { name: "Bytes", number: true, cell: ([, size]) => bytes(size.bytes) },
+      { name: "Files", number: true, cell: ([, size]) => count(size.files) },
+    ], all.slice(0, 30), { key: ([name]) => name, label: "State" }));
+}
+
+function generations({ generations: all }) {
+  if (!all.length) return null;
+  return section("Generations", { note: "A changed definition is built beside the old one, and switched to when it has caught up." }, table([
+    { name: "Generation", number: true, cell: (one) => one.id },
+    { name: "Status", cell: (one) => badge(one.status, one.status === "current" ? "good" : one.status === "building" ? "busy" : "plain") },
+    { name: "Made", cell: (one) => time(one.created_at) },
+    { name: "Position", number: true, cell: (one) => one.position },
+    { name: "Batches", number: true, cell: (one) => count(one.batch) },
+    { name: "Views", wide: true, cell: (one) => one.views.join(", ") },
+  ], all.toReversed(), { key: (one) => one.id, label: "Generations" }));
+}

@@ -1,0 +1,118 @@
+// The rows of a view as a table that stays up to date: what has changed flashes.
+
+import { get, path, query } from "../api.js";
+import { conditions } from "../conditions.js";
+import { h, redraw } from "../dom.js";
+import { cell, count, pretty } from "../format.js";
+import { button, code, empty, failure, panel, table } from "../parts.js";
+
+const PAGE_ROWS = 50;
+// Views may change many times a second; people can not read as fast.
+const RELOAD_EVERY = 500;
+const NUMBER = /^(u?int|float|double|decimal|half)/;
+
+export function rows(name) {
+  const where = conditions(() => { offset = 0; load(); });
+  let order = "";
+  let offset = 0;
+  let found = null;
+  let problem = null;
+  let known = new Map();
+  let chosen = null;
+  let wanted = null;
+  let busy = false;
+  let last = 0;
+
+  /** Asks for the page again, once at a time, and not for each of many changes. */
+  async function load(position = "") {
+    wanted = position;
+    if (busy) return;
+    busy = true;
+    while (wanted !== null) {
+      await new Promise((done) => setTimeout(done, Math.max(0, last + RELOAD_EVERY - Date.now())));
+      const asked = { order, offset, where: where.texts().join("&") };
+      const target = path("views", name) + query({ order, offset, limit: PAGE_ROWS, where: where.texts(), at_least: wanted });
+      wanted = null;
+      last = Date.now();
+      try {
+        take(await get(target), JSON.stringify(asked));
+        problem = null;
+      } catch (error) {
+        problem = error;
+      }
+      redraw();
+    }
+    busy = false;
+  }
+
+  /** Takes a page in. A row that was there before, on the same page, knows which of its values have changed. */
+  function take(page, asked) {
+    const same = found?.asked === asked;
+    const next = new Map();
+    page.rows.forEach((row) => {
+      const key = identity(row, next);
+      const before = same ? known.get(key) : null;
+      const versions = {};
+      for (const column of Object.keys(row)) {
+        const changed = before && cell(before.row[column]) !== cell(row[column]);
+        versions[column] = (before?.versions[column] ?? 0) + (changed ? 1 : 0);
+      }
+      next.set(key, { key, row, versions, fresh: same && !before });
+    });
+    known = next;
+    found = { ...page, asked };
+  }
+
+  let keys = [];
+  function identity(row, taken) {
+    const own = JSON.stringify((keys.length ? keys : Object.keys(row)).map((column) => row[column]));
+    // A key need not be unique: the second row of one is known as such.
+    let key = own;
+    for (let place = 1; taken.has(key); place += 1) key = `${own}#${place}`;
+    return key;
+  }
+
+  function head(column) {
+    const up = order === column.name;
+    const down = order === `-${column.name}`;
+    const turn = () => { order = up ? `-${column.name}` : down ? "" : column.name; offset = 0; load(); };
+    return {
+      sorted: up ? "ascending" : down ? "descending" : null,
+      head: h("button", { type: "button", class: "sort", onclick: turn, title: `${column.type}. Choose to order by it.` }, column.name, up ? " ↑" : down ? " ↓" : ""),
+    };
+  }
+
+  function content(view) {
+    keys = view.key;
+    if (problem && !found) return failure(problem, () => load());
+    if (!found) return h("div", { class: "loading", role: "status" }, "Loading …");
+    if (!found.rows.length) return where.count() ? empty("No row meets all conditions.") : empty("The view has no rows.", "They appear here as soon as records make some.");
+    const end = found.offset + found.rows.length;
+    return [
+      problem && h("div", { class: "stale", role: "status" }, problem.message),
+      table(found.columns.map((column) => ({
+        name: column.name, number: NUMBER.test(column.type), ...head(column),
+        cell: ({ row, versions }) => h("span", { key: versions[column.name], class: versions[column.name] ? "value flash" : "value", title: cell(row[column.name]) },
+          row[column.name] === null ? h("span", { class: "muted" }, "null") : cell(row[column.name])),
+      })), [...known.values()], { key: (one) => one.key, label: `Rows of ${name}`, rowClass: (one) => (one.fresh ? "fresh" : ""), open: (one) => { chosen = one.key; redraw(); } }),
+      h("div", { class: "more" },
+        button("Previous", { onclick: () => { offset = Math.max(0, offset - PAGE_ROWS); load(); }, disabled: found.offset === 0 }),
+        h("span", { class: "muted" }, `${count(found.offset + 1)}–${count(end)} of ${count(found.matching)}`),
+        button("Next", { onclick: () => { offset += PAGE_ROWS; load(); }, disabled: end >= found.matching }),
+        h("span", { class: "muted", title: "All of these rows are as of this position of the log." }, `position ${found.position}`)),
+    ];
+  }
+
+  return {
+    load,
+    failed: () => problem !== null,
+    show(view) {
+      const row = known.get(chosen);
+      return [
+        h("div", { class: "toolbar" }, h("div", { class: "toolbar-row" }, where.show(view.columns))),
+        content(view),
+        row && panel("Row", () => { chosen = null; redraw(); }, code(pretty(row.row), "Row")),
+      ];
+    },
+  };
+}
