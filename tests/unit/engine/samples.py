@@ -88,26 +88,37 @@ class Driver:
         self.generation = self.store.open_generation(fingerprint, {**definition(*views), **(about or {})}).id
         self.batch = self.store.generation(self.generation).batch
 
-    def publish(self, changes: Mapping[str, pa.Table], position: int | None = None, *, promote: bool = True) -> None:
-        """One batch: each table is the change of a view."""
+    def publish(
+        self,
+        changes: Mapping[str, pa.Table],
+        position: int | None = None,
+        *,
+        promote: bool = True,
+        state: Mapping[str, pa.Table] | None = None,
+        stats: Mapping[str, Any] | None = None,
+    ) -> None:
+        """One batch: each table is the change of a view, or of an operator's `state`."""
         runs = self.store.runs(self.generation)
         writer = RunWriter(self.store.runs_directory, name=f"batch-{self.batch + 1}")
         merges: list[Merge] = []
         for view, table in changes.items():
             writer.add(arrangement_of(view), table)
             merges.append(merge(self.store.runs_directory, writer, runs.get(arrangement_of(view), [])))
+        for arrangement, table in (state or {}).items():
+            writer.add(arrangement, table)
         added = writer.close()
         by_view = {view: [run for run in added if run.arrangement == arrangement_of(view)] for view in changes}
         self.batch += 1
         reached = at(self.batch if position is None else position)
-        stats = {
+        told = {
             "records": len(changes),
             "seconds": 0.01,
             "changes": {view: table.num_rows for view, table in changes.items()},
             "committed_at": time.time_ns() // 1000,
+            **(stats or {}),
         }
         self.store.commit(
-            self.generation, self.epoch, self.batch, reached, added, merges, by_view, stats, promote=promote
+            self.generation, self.epoch, self.batch, reached, added, merges, by_view, told, promote=promote
         )
 
     def close(self) -> None:

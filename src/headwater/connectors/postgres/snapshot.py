@@ -233,6 +233,17 @@ class FirstSnapshot:
         return self._known
 
 
+def blocks_read(directory: Path) -> tuple[int, int]:
+    """How many blocks of a first snapshot that is under way are read, of how many; 0 of 0 if there is none."""
+    try:
+        plan = json.loads((directory / "plan.json").read_bytes())["chunks"]
+        read = {int(file.name.split("@")[0]) for file in directory.glob("*@*.arrow")}
+    except FileNotFoundError:
+        return 0, 0
+    sizes = [end - first for _, _, first, end in plan]
+    return sum(size for number, size in enumerate(sizes) if number in read), sum(sizes)
+
+
 def completed(rows: pa.Table, headers: dict[str, str]) -> pa.Table:
     """Rows that were read, with the headers that all of them have, and those of their own."""
     if "_headers" not in rows.column_names:

@@ -11,6 +11,7 @@ from headwater.cdc.lsn import format_lsn, parse_lsn
 from headwater.connectors.postgres.applying import captured_to
 from headwater.connectors.postgres.inventory import Connection
 from headwater.connectors.postgres.options import WAL_ALARM_PART, CaptureOptions
+from headwater.connectors.postgres.snapshot import blocks_read
 from headwater.connectors.postgres.state import STREAMING, is_paused, read_state
 from headwater.connectors.postgres.tables import NOTHING_TO_DO, Table, Tables
 from headwater.log.port import Log
@@ -27,18 +28,23 @@ FROM pg_replication_slots WHERE slot_name = %s
 class TableStatus:
     """A captured table: `state` is `streaming`, `reading` (a snapshot of it is asked for), or why it is not captured.
 
-    `stopped` needs a person; `dropped` and `removed` (from the source's tables) do not.
+    `stopped` needs a person; `dropped` and `removed` (from the source's tables) do not. `blocks_left` is what is still
+    to be read of it; None if it is not being read, or if that is not known yet.
     """
 
     name: str
     topic: str
     state: str
     reason: str | None
+    blocks_left: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What `headwater capture status` shows. Bytes are of WAL: behind, and kept by the database for this source."""
+    """What `headwater capture status` shows. Bytes are of WAL: behind, and kept by the database for this source.
+
+    Blocks are those of the first snapshot while it is read, otherwise 0.
+    """
 
     source: str
     address: str
@@ -52,6 +58,8 @@ class Status:
     bytes_retained: int
     bytes_until_lost: int | None
     seconds_behind: float
+    blocks_read: int
+    blocks_total: int
     tables: tuple[TableStatus, ...]
     alarms: tuple[str, ...]
 
@@ -67,20 +75,22 @@ def status_of(log: Log, options: CaptureOptions, connection: Connection) -> Stat
     behind = max(0, parse_lsn(now) - captured) if captured and row else 0
     position: Any = log.bookmark(names.position)
     seconds = _age(position) if behind and position else 0.0
-    reading = {job["oid"] for job in state.get("jobs", [])}
+    reading = {job["oid"]: job["blocks"] for job in state.get("jobs", [])}
+    read, total = blocks_read(options.directory / "snapshot")
     found = tuple(
         TableStatus(
             table.name,
             table.topic,
             _state(table, reading),
             table.stopped,
+            _left(reading.get(table.relation.oid)),
         )
         for table in tables.by_oid.values()
     )
     status = Status(
         options.name, str(options.address), state.get("phase", "not begun"), is_paused(log, options),
         format_lsn(captured), names.slot, wal_status or "unknown", bool(active), behind, int(retained or 0), until_lost,
-        seconds, found, (),
+        seconds, read, total, found, (),
     )  # fmt: skip
     return _with_alarms(status, options, keep)
 
@@ -89,6 +99,10 @@ def _state(table: Table, reading: Collection[int]) -> str:
     if table.stopped is not None:
         return NOTHING_TO_DO.get(table.stopped, "stopped")
     return "reading" if table.relation.oid in reading else "streaming"
+
+
+def _left(blocks: list[tuple[str, int, int]] | None) -> int | None:
+    return None if blocks is None else sum(end - first for _, first, end in blocks)
 
 
 def _age(position: dict[str, str]) -> float:

@@ -4,7 +4,7 @@ import { get, onSignedOut, send } from "./api.js";
 import { drawWith, h, redraw, render } from "./dom.js";
 import { duration } from "./format.js";
 import { HELP, listen } from "./keys.js";
-import { live, start, stop } from "./live.js";
+import { live, start, statusNow, stop } from "./live.js";
 import { empty, failure, statusBadge } from "./parts.js";
 import { capture } from "./pages/capture.js";
 import { deadLetters } from "./pages/dead_letters.js";
@@ -31,7 +31,7 @@ const THEMES = { auto: "As the system", light: "Light", dark: "Dark" };
 // Times are relative: without events they still have to move on.
 const REDRAW_EVERY = 5000;
 
-const state = { page: null, address: "", signedOut: false, problem: null, help: false, theme: "auto" };
+const state = { page: null, address: "", shown: "", signedOut: false, problem: null, help: false, theme: "auto" };
 
 /** The parts of an address: `#/topics/orders/schema`. */
 function parts() {
@@ -56,7 +56,7 @@ function go() {
     window.scrollTo(0, 0);
   }
   state.address = address;
-  document.title = `${state.page.title} · ${live.flow?.application ?? "headwater"}`;
+  state.shown = location.hash || "#/flow";
   redraw();
 }
 
@@ -71,6 +71,7 @@ function draw() {
       ? h("main", { class: "alone" }, signIn(signedIn))
       : live.session && h("div", { class: "shell" }, shell());
   render(document.getElementById("console"), shown ? [shown] : []);
+  document.title = [state.page?.title, live.flow?.application ?? "headwater"].filter(Boolean).join(" · ");
 }
 
 function shell() {
@@ -86,7 +87,7 @@ function shell() {
         live.session.tokens_needed && h("button", { type: "button", class: "quiet", onclick: signOut, title: `Signed in with the token ${live.session.token}, which may ${live.session.scope}.` }, "Sign out"))),
     h("div", { class: "body" },
       h("div", { class: "top", role: "status", "aria-live": "polite" }, connection()),
-      h("main", { id: "content", tabindex: "-1" }, page?.show())),
+      h("main", { id: "content", tabindex: "-1", "data-page": state.shown }, page?.show())),
     state.help && keyList(),
   ];
 }
@@ -106,10 +107,11 @@ function mark(name) {
 function connection() {
   if (live.state === "lost") return h("span", { class: "lost" }, h("b", {}, "Connection lost."), " What you see is the last that came. Trying again …");
   if (!live.flow) return h("span", { class: "muted" }, "Connecting …");
-  const { status, freshness_seconds: fresh, log_position: position, behind } = live.flow;
+  const { freshness_seconds: fresh, log_position: position, behind } = live.flow;
+  const status = statusNow();
   return [
     statusBadge(status),
-    behind > 0 && h("span", {}, `${behind} behind`),
+    behind > 0 && status !== "following" && h("span", {}, `${behind} behind`),
     fresh !== null && h("span", { title: "From the last commit that the views have seen to its publication in them." }, "freshness ", h("b", {}, duration(fresh))),
     h("span", { class: "muted", title: "The number of the log's last commit." }, "position ", h("b", {}, position)),
   ];

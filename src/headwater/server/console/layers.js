@@ -27,7 +27,7 @@ export function layout(nodes, edges, { columnGap = 110, rowGap = 18 } = {}) {
   return {
     nodes: placed,
     edges: routes.map(({ edge, through }) => ({ ...edge, points: bends(through) })),
-    columns: columns.map((column) => (column ? { x: column[0].x, width: column[0].columnWidth } : null)),
+    columns: columns.map((column) => (column ? { x: column[0].x, width: column[0].width } : null)),
     width,
     height: Math.max(0, ...full.flat().map((node) => node.y + node.height)),
   };
@@ -48,17 +48,17 @@ function passages({ from, to }, byId, columns) {
 
 /** Orders every column by the middle of its neighbours, to and fro. */
 function order(columns, links) {
-  const number = () => columns.forEach((column) => column.forEach((node, place) => (node.place = place)));
-  number();
+  const number = (column) => column.forEach((node, place) => (node.place = (place + 0.5) / column.length));
+  columns.forEach(number);
   for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
     const forth = sweep % 2 === 0;
     for (const column of forth ? columns : [...columns].reverse()) {
       for (const node of column) {
-        const places = neighbours(node, links, forth).map((other) => other.place / columns.length);
-        node.middle = places.length ? mean(places) : node.place / columns.length;
+        const places = neighbours(node, links, forth).map((other) => other.place);
+        node.middle = places.length ? mean(places) : node.place;
       }
       column.sort((a, b) => a.middle - b.middle || a.place - b.place);
-      column.forEach((node, place) => (node.place = place));
+      number(column);
     }
   }
 }
@@ -109,12 +109,12 @@ function settle(columns, links, gap, height) {
   }
 }
 
-/** Gives every column its place; the width of all. */
+/** Gives every column its place, and its boxes one width; the width of all. */
 function spread(columns, gap) {
   let x = 0;
   for (const column of columns) {
     const width = Math.max(...column.map((node) => node.width));
-    for (const node of column) Object.assign(node, { x, columnWidth: width, width: node.dummy ? width : node.width });
+    for (const node of column) Object.assign(node, { x, width });
     x += width + gap;
   }
   return Math.max(0, x - gap);

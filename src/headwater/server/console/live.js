@@ -7,6 +7,8 @@ import { follow } from "./stream.js";
 const SAMPLES_MOST = 600;
 const RATE_SECONDS = 3;
 const LETTERS_EVERY = 15_000;
+const STEADY_SAMPLES = 10;
+const STEADY_SECONDS = 10;
 
 export const live = {
   /** The newest graph; null before the first. */
@@ -108,6 +110,20 @@ export function rates(value) {
     if (place === first || one.value === null || before.value === null) return { at: one.at, value: null };
     return { at: one.at, value: Math.max(0, ((one.value - before.value) * 1000) / (one.at - before.at)) };
   });
+}
+
+/** How the pipeline is. Where records come all the time, views that follow them closely are always a little behind. */
+export function statusNow() {
+  const status = live.flow?.status;
+  const recent = live.samples.slice(-STEADY_SAMPLES);
+  const moves = recent.some((one) => one.behind === 0) || (recent.length > 1 && recent[0].view_position !== recent.at(-1).view_position);
+  return status === "behind" && moves && live.flow.freshness_seconds < STEADY_SECONDS ? "following" : status;
+}
+
+/** Whether a lag is there all the time, and becomes no smaller. */
+export function isGrowing(group) {
+  const recent = live.samples.slice(-STEADY_SAMPLES).map((one) => one.lag[group] ?? 0);
+  return recent.length > 1 && recent.every((lag) => lag > 0) && recent.at(-1) >= recent[0];
 }
 
 /** Whether who is signed in may do something; and why not. */

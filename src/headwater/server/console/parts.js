@@ -36,6 +36,7 @@ export function badge(text, kind = "plain", title) {
 
 export const STATUS = {
   up_to_date: ["up to date", "good", "The views have seen every record of the log."],
+  following: ["following", "good", "The views follow the log closely."],
   behind: ["catching up", "busy", "The views are on their way to the end of the log."],
   starting: ["starting", "busy", "The first batch is not published yet."],
   waiting: ["waiting", "plain", "No pipeline has published anything yet: start one with `headwater run`."],

@@ -5,7 +5,7 @@ import { chart } from "../charts.js";
 import { h } from "../dom.js";
 import { bytes, count, counted, duration, rate, short } from "../format.js";
 import { graph } from "../graph.js";
-import { live, onFlow, points, rates } from "../live.js";
+import { isGrowing, live, onFlow, points, rates, statusNow } from "../live.js";
 import { badge, code, empty, failure, heading, resource, section } from "../parts.js";
 
 const SOURCES = new Set(["capture", "hook", "http", "statsd"]);
@@ -103,8 +103,8 @@ function described(node) {
   }
   if (node.kind === "view") {
     return {
-      lines: [node.size ? `${short(node.size.rows)} rows · ${rate(node.per_second ?? 0)}` : "not built yet", verified(node.verification)],
-      about: [node.size ? `${counted(node.size.rows, "row")}, ${bytes(node.size.bytes)}` : "Nothing is published yet.", `${rate(node.per_second)} rows change now`],
+      lines: [node.size ? `${bytes(node.size.bytes)} · ${rate(node.per_second ?? 0)}` : "not built yet", verified(node.verification)],
+      about: [node.size ? `${bytes(node.size.bytes)} on disk` : "Nothing is published yet.", `${rate(node.per_second)} rows change now`],
     };
   }
   if (node.kind === "group") return { lines: [`group · lag ${short(node.lag)}`], about: [`${counted(node.lag, "record")} still to read`] };
@@ -145,7 +145,7 @@ function flowing(edge, edges, byId, current) {
   if (edge.lag !== null && edge.lag !== undefined) parts.push(`lag ${short(edge.lag)}`);
   if (from.kind === "topic" && to.kind === "view" && current.freshness_seconds !== null) parts.push(duration(current.freshness_seconds));
   const moves = speed > 0;
-  const late = edge.lag > 0 || (to.kind === "view" && current.behind > 0);
+  const late = to.kind === "group" ? isGrowing(to.name) : to.kind === "view" && statusNow() === "behind";
   return {
     label: parts.join(" · "),
     kind: `${moves ? "moves" : "rests"} ${late ? "late" : ""}`,
@@ -177,7 +177,7 @@ function reads(node, edges) {
 function charts() {
   const total = (sample) => Object.values(sample.topics).reduce((sum, value) => sum + value, 0);
   const lags = Object.keys(live.samples.at(-1)?.lag ?? {}).slice(0, 3);
-  return section("The last five minutes", { note: live.flow.status === "behind" ? badge("catching up", "busy") : null },
+  return section("The last five minutes", { note: statusNow() === "behind" ? badge("catching up", "busy") : null },
     h("div", { class: "charts" },
       chart({ name: "Records per second", series: [{ name: "all topics", points: rates(total) }], format: (value) => rate(value) }),
       chart({ name: "Freshness", series: [{ name: "of the views", points: points((one) => one.freshness_seconds) }], format: duration, note: "from commit to view" }),

@@ -4,7 +4,7 @@ import { get } from "../api.js";
 import { chart } from "../charts.js";
 import { h } from "../dom.js";
 import { bytes, count, counted, duration, short } from "../format.js";
-import { onFlow, points } from "../live.js";
+import { onFlow, points, statusNow } from "../live.js";
 import { badge, code, empty, failure, figures, heading, loaded, resource, section, statusBadge, table, time } from "../parts.js";
 
 const RELOAD_EVERY = 1000;
@@ -30,7 +30,7 @@ function pipeline(one) {
   return h("div", { key: one.name },
     one.error && problem(one),
     figures(
-      ["Status", statusBadge(one.status)],
+      ["Status", statusBadge(one.status === "behind" ? statusNow() : one.status)],
       ["Position", one.position ?? "–", "How far the views are."],
       ["Log", one.log_position, "The last commit of the log."],
       ["Behind", one.behind === null ? "–" : counted(one.behind, "commit")],

@@ -22,6 +22,7 @@ export function rows(name) {
   let wanted = null;
   let busy = false;
   let last = 0;
+  let total = null;
 
   /** Asks for the page again, once at a time, and not for each of many changes. */
   async function load(position = "") {
@@ -60,6 +61,7 @@ export function rows(name) {
       next.set(key, { key, row, versions, fresh: same && !before });
     });
     known = next;
+    if (!where.count()) total = page.matching;
     found = { ...page, asked };
   }
 
@@ -105,6 +107,8 @@ export function rows(name) {
 
   return {
     load,
+    /** How many rows the view has; null while that is not known. */
+    total: () => total,
     failed: () => problem !== null,
     show(view) {
       const row = known.get(chosen);

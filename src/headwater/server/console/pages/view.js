@@ -67,7 +67,7 @@ export function view(name, tab = "") {
     show: () => [
       heading(name, { above: h("a", { href: "#/views" }, "Views"), about: detail.value && reads(detail.value.view) }),
       loaded(detail, (found) => [
-        summary(found),
+        summary(found, content.total()),
         found.view.published && verification.show(found.view),
         tabs(`#/views/${encodeURIComponent(name)}`, tab, TABS),
         problem && failure(problem),
@@ -107,13 +107,13 @@ function reads({ reads: all }) {
   return all.length ? ["Reads ", all.map((one, place) => [place > 0 && ", ", h("a", { href: `#/${node("view", one) ? "views" : "topics"}/${encodeURIComponent(one)}` }, one)])] : null;
 }
 
-function summary({ view: about, batches, explanation }) {
+function summary({ view: about, batches, explanation }, total) {
   const now = node("view", about.name) ?? about;
   const size = now.size ?? about.size;
   const kept = explanation?.operators.reduce((sum, one) => sum + one.state.bytes, 0);
   return h("div", { class: "summary" },
     figures(
-      ["Rows", count(size?.rows)],
+      ["Rows", count(total)],
       ["Key", about.key.join(", ") || "none", "The columns by which rows are found."],
       ["View on disk", bytes(size?.bytes)],
       ["State of operators", bytes(kept), "What its operators keep in order to compute the next change."],

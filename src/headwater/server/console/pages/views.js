@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { spark } from "../charts.js";
 import { h } from "../dom.js";
-import { bytes, count, rate } from "../format.js";
+import { bytes, rate } from "../format.js";
 import { node, onFlow, rates } from "../live.js";
 import { badge, code, empty, heading, loaded, resource, search, table, time } from "../parts.js";
 
@@ -43,7 +43,7 @@ function shown(all, filter) {
   return table([
     { name: "View", cell: (one) => h("a", { href: address(one) }, one.name) },
     { name: "Reads", wide: true, cell: (one) => one.reads.join(", ") || h("span", { class: "muted" }, "–") },
-    { name: "Rows", number: true, cell: (one) => (one.published ? count((node("view", one.name)?.size ?? one.size)?.rows) : badge("not built yet", "busy", "The pipeline has not published it yet: `headwater run` builds it.")) },
+    { name: "Columns", number: true, cell: (one) => (one.published ? one.columns.length : badge("not built yet", "busy", "The pipeline has not published it yet: `headwater run` builds it.")) },
     { name: "On disk", number: true, cell: (one) => bytes((node("view", one.name)?.size ?? one.size)?.bytes) },
     { name: "Last minute", cell: (one) => spark(rates((sample) => sample.views[one.name]), `Changes of ${one.name} in the last minute`) },
     { name: "Changes", number: true, cell: (one) => rate(node("view", one.name)?.per_second ?? one.changes_per_second) },
