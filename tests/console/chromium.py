@@ -8,8 +8,10 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def chromium() -> str:
-    """Its path. `make setup` sees to it that there is one."""
+    """Its path. `make test` sees to it that there is one."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
-        raise FileNotFoundError("There is no Chromium on the PATH: run `make setup`, or install the package chromium.")
+        raise FileNotFoundError(
+            "There is no Chromium on the PATH: run `tools/chromium`, or install the package chromium."
+        )
     return found

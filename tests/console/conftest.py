@@ -6,13 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.console.chromium import chromium
 from tests.console.stage import Stage, staged
 
+# Sizes on disk are looked at every ten seconds, and machines may be busy.
+SECONDS_MAX = 40
 # An answer that is an error is what some tests are about; the browser notes each of them.
 EXPECTED = ("Failed to load resource", "net::ERR_")
+
+
+expect.set_options(timeout=SECONDS_MAX * 1000)
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +33,7 @@ def page(browser: Browser) -> Iterator[Page]:
     """Fails the test if the console reports an error: a bug, or something that its policy forbids."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     opened = context.new_page()
-    opened.set_default_timeout(30_000)
+    opened.set_default_timeout(SECONDS_MAX * 1000)
     problems: list[str] = []
 
     def note(message: ConsoleMessage) -> None:

@@ -244,7 +244,9 @@ def test_what_happens_now_is_streamed(shop: Shop) -> None:
         until(lambda: samples.next().data["topics"]["clicks"] == 1)
 
         def records() -> int:
-            nodes = {one["id"]: one for one in flow.next().data["nodes"]}
+            whole, sample = flow.next(), flow.next()
+            assert (whole.name, sample.name) == ("flow", "sample")
+            nodes = {one["id"]: one for one in whole.data["nodes"]}
             return int(nodes["topic:clicks"]["records"])
 
         until(lambda: records() == 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +198,20 @@ def test_the_flow_shows_everything_from_left_to_right(shop: Shop) -> None:
     }
     ends = {end for edge in edges for end in edge}
     assert ends <= kinds.keys()
+
+
+def test_the_flow_says_how_far_a_group_is_behind(shop: Shop) -> None:
+    shop.append({"url": "a"}, {"url": "b"})
+    shop.append({"url": "c"})
+    with shop.app.log.consumer("clicks", group="mailer", patience=timedelta(seconds=1)) as consumer:
+        next(iter(consumer))
+        consumer.commit()
+    shop.append({"url": "d"}, {"url": "e"})
+    flow = shop.client.get("/flow").json()
+    (edge,) = [one for one in flow["edges"] if one["to"] == "group:mailer"]
+    (node,) = [one for one in flow["nodes"] if one["id"] == "group:mailer"]
+    assert edge["from"] == "topic:clicks"
+    assert edge["lag"] == node["lag"] >= 2
 
 
 def test_history_counts_records_and_changes(shop: Shop) -> None:

@@ -27,6 +27,8 @@ LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("headwater/app.py", "headwater.spark.runtime"): "Spark takes a second to import, and readers do not need it",
 }
 
+PICTURES = {".png"}
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -85,7 +87,7 @@ def lines_with(pattern: re.Pattern[str]) -> list[str]:
     return [
         f"{path}:{number}: {line.strip()}"
         for path in tracked_files()
-        if ROOT / path != Path(__file__)
+        if ROOT / path != Path(__file__) and path.suffix not in PICTURES
         for number, line in enumerate((ROOT / path).read_text(errors="replace").splitlines(), start=1)
         if pattern.search(line)
     ]

@@ -86,7 +86,7 @@ function shell() {
         h("button", { type: "button", class: "quiet", onclick: () => help(true) }, "Keys ", h("kbd", {}, "?")),
         live.session.tokens_needed && h("button", { type: "button", class: "quiet", onclick: signOut, title: `Signed in with the token ${live.session.token}, which may ${live.session.scope}.` }, "Sign out"))),
     h("div", { class: "body" },
-      h("div", { class: "top", role: "status", "aria-live": "polite" }, connection()),
+      h("div", { class: "top" }, connection()),
       h("main", { id: "content", tabindex: "-1", "data-page": state.shown }, page?.show())),
     state.help && keyList(),
   ];
@@ -105,7 +105,7 @@ function mark(name) {
 }
 
 function connection() {
-  if (live.state === "lost") return h("span", { class: "lost" }, h("b", {}, "Connection lost."), " What you see is the last that came. Trying again …");
+  if (live.state === "lost") return h("span", { class: "lost", role: "alert" }, h("b", {}, "Connection lost."), " What you see is the last that came. Trying again …");
   if (!live.flow) return h("span", { class: "muted" }, "Connecting …");
   const { freshness_seconds: fresh, log_position: position, behind } = live.flow;
   const status = statusNow();

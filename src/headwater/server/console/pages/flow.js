@@ -68,9 +68,11 @@ function picture(current) {
   return graph("flow", boxes, lines, { label: "The flow as a picture", headings, columnGap: 132, wideOnly: true });
 }
 
-/** How many views are before each view. */
+/** How many views are before each view; dead letters, which stand in the first column of views, count as one. */
 function viewDepths(nodes, edges) {
-  const depths = new Map(nodes.filter((node) => node.kind === "view").map((node) => [node.id, 0]));
+  const letters = new Set(nodes.filter((node) => node.is_dead_letter).map((node) => node.id));
+  const afterLetters = new Set(edges.filter((edge) => letters.has(edge.from)).map((edge) => edge.to));
+  const depths = new Map(nodes.filter((node) => node.kind === "view").map((node) => [node.id, afterLetters.has(node.id) ? 1 : 0]));
   // No view reads itself: so many rounds are enough.
   for (let round = 0; round < depths.size; round += 1) {
     for (const { from, to } of edges) {
@@ -102,9 +104,11 @@ function described(node) {
     };
   }
   if (node.kind === "view") {
+    // Sizes are looked at now and then: a view may be there before its size is.
+    const built = node.name in (live.samples.at(-1)?.views ?? {});
     return {
-      lines: [node.size ? `${bytes(node.size.bytes)} · ${rate(node.per_second ?? 0)}` : "not built yet", verified(node.verification)],
-      about: [node.size ? `${bytes(node.size.bytes)} on disk` : "Nothing is published yet.", `${rate(node.per_second)} rows change now`],
+      lines: [built ? `${bytes(node.size?.bytes)} · ${rate(node.per_second ?? 0)}` : "not built yet", verified(node.verification)],
+      about: [built ? `${bytes(node.size?.bytes)} on disk` : "Nothing is published yet.", `${rate(node.per_second)} rows change now`],
     };
   }
   if (node.kind === "group") return { lines: [`group · lag ${short(node.lag)}`], about: [`${counted(node.lag, "record")} still to read`] };

@@ -11,7 +11,8 @@ const PAGE_ROWS = 50;
 const RELOAD_EVERY = 500;
 const NUMBER = /^(u?int|float|double|decimal|half)/;
 
-export function rows(name) {
+/** `keys` says by which columns a row is known again. */
+export function rows(name, keys) {
   const where = conditions(() => { offset = 0; load(); });
   let order = "";
   let offset = 0;
@@ -65,9 +66,8 @@ export function rows(name) {
     found = { ...page, asked };
   }
 
-  let keys = [];
   function identity(row, taken) {
-    const own = JSON.stringify((keys.length ? keys : Object.keys(row)).map((column) => row[column]));
+    const own = JSON.stringify((keys().length ? keys() : Object.keys(row)).map((column) => row[column]));
     // A key need not be unique: the second row of one is known as such.
     let key = own;
     for (let place = 1; taken.has(key); place += 1) key = `${own}#${place}`;
@@ -84,8 +84,7 @@ export function rows(name) {
     };
   }
 
-  function content(view) {
-    keys = view.key;
+  function content() {
     if (problem && !found) return failure(problem, () => load());
     if (!found) return h("div", { class: "loading", role: "status" }, "Loading …");
     if (!found.rows.length) return where.count() ? empty("No row meets all conditions.") : empty("The view has no rows.", "They appear here as soon as records make some.");
@@ -114,7 +113,7 @@ export function rows(name) {
       const row = known.get(chosen);
       return [
         h("div", { class: "toolbar" }, h("div", { class: "toolbar-row" }, where.show(view.columns))),
-        content(view),
+        content(),
         row && panel("Row", () => { chosen = null; redraw(); }, code(pretty(row.row), "Row")),
       ];
     },
