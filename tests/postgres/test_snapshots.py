@@ -107,6 +107,8 @@ def test_an_interrupted_first_snapshot_goes_on(
     with writing(server, database):
         with pytest.raises(KeyboardInterrupt):
             capture.prepare()
+        status = PostgresSource(log, capture.options).status()
+        assert 0 < status.blocks_read <= status.blocks_total
         again = make("t", "e")
         source.execute("INSERT INTO e VALUES (5000, 'later')")
         catch_up(again, source)
@@ -114,6 +116,7 @@ def test_an_interrupted_first_snapshot_goes_on(
     catch_up(again, source)
     assert_same(source, log, again, ["t"])
     assert_never_older(log, again.options.names.topic("public", "t"))
+    assert PostgresSource(log, again.options).status().blocks_total == 0
     values = [record.value["n"] for record in log.read(again.options.names.topic("public", "e")) if record.value]
     assert sorted(values) == [*range(1, 1001), 5000]  # type: ignore[type-var]
 

@@ -166,7 +166,11 @@ def _edge(
 ENDPOINTS = (
     Endpoint(
         "GET", "/flow", flow, "The whole as a graph with live figures, or every second with Accept: text/event-stream",
-        {200: Answer("Nodes and edges; or events `flow`, each followed by its `sample`, as of /history.", {bodies.JSON: FLOW, sse.CONTENT_TYPE: TEXT})}, tag=TAG,
+        {200: Answer(
+            "Nodes and edges; or events `flow`, each followed by its `sample`, as of /history.",
+            {bodies.JSON: FLOW, sse.CONTENT_TYPE: TEXT},
+        )},
+        tag=TAG,
     ),
     Endpoint(
         "GET", "/history", history, "Samples of every second, for charts; or as they are made, as events",
