@@ -97,6 +97,8 @@ def status(application: Application, *, source: SourceName = None, as_json: Json
             behind = f"{format_size(found.bytes_behind)} and {format_age(found.seconds_behind)} behind"
             kept = f"the database keeps {format_size(found.bytes_retained)} of WAL"
             print_line(f"  captured up to {found.captured}, {behind}; {kept}")
+            if found.blocks_total:
+                print_line(f"  first snapshot: {found.blocks_read:,} of {found.blocks_total:,} blocks read")
             rows = [(table.name, table.topic, table.state, table.reason or "") for table in found.tables]
             print_table([Column("table"), Column("topic"), Column("state"), folding("reason")], rows, indent=4)
     for text in alarms:

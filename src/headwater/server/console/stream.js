@@ -44,7 +44,7 @@ export function follow(target, { on, onState = () => {}, onFailure = () => {}, a
         silence = setTimeout(() => connection.abort(), SILENCE_MOST);
         if (closed) return;
         if (event.id) last = event.id;
-        if (event.data) on[event.name]?.(parse(event.data), event.id);
+        if (event.data) tell(on[event.name], event);
       }
     } finally {
       clearTimeout(silence);
@@ -82,6 +82,15 @@ export function follow(target, { on, onState = () => {}, onFailure = () => {}, a
 
   run();
   return { close, last: () => last };
+}
+
+/** A fault of ours is reported, and must not look like a connection that is lost. */
+function tell(listener, event) {
+  try {
+    listener?.(parse(event.data));
+  } catch (error) {
+    reportError(error);
+  }
 }
 
 function shown() {
