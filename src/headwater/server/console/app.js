@@ -35,7 +35,12 @@ const state = { page: null, address: "", shown: "", signedOut: false, problem: n
 
 /** The parts of an address: `#/topics/orders/schema`. */
 function parts() {
-  return location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
+  const written = location.hash.replace(/^#\/?/, "").split("/").filter(Boolean);
+  try {
+    return written.map(decodeURIComponent);
+  } catch {
+    return written;
+  }
 }
 
 function go() {

@@ -9,10 +9,11 @@ import { button, code, empty, failure, panel, table } from "../parts.js";
 const PAGE_ROWS = 50;
 // Views may change many times a second; people can not read as fast.
 const RELOAD_EVERY = 500;
+const NESTED = /^(large_)?(list|struct|map|fixed_size_list)/;
 const NUMBER = /^(u?int|float|double|decimal|half)/;
 
-/** `keys` says by which columns a row is known again. */
-export function rows(name, keys) {
+/** `key` gives the columns by which a row is known again, each with its type. */
+export function rows(name, key) {
   const where = conditions(() => { offset = 0; load(); });
   let order = "";
   let offset = 0;
@@ -32,8 +33,8 @@ export function rows(name, keys) {
     busy = true;
     while (wanted !== null) {
       await new Promise((done) => setTimeout(done, Math.max(0, last + RELOAD_EVERY - Date.now())));
-      const asked = { order, offset, where: where.texts().join("&") };
-      const target = path("views", name) + query({ order, offset, limit: PAGE_ROWS, where: where.texts(), at_least: wanted });
+      const asked = { order: order || natural(), offset, where: where.texts() };
+      const target = path("views", name) + query({ ...asked, limit: PAGE_ROWS, at_least: wanted });
       wanted = null;
       last = Date.now();
       try {
@@ -52,14 +53,14 @@ export function rows(name, keys) {
     const same = found?.asked === asked;
     const next = new Map();
     page.rows.forEach((row) => {
-      const key = identity(row, next);
-      const before = same ? known.get(key) : null;
+      const own = identity(row, next);
+      const before = same ? known.get(own) : null;
       const versions = {};
       for (const column of Object.keys(row)) {
         const changed = before && cell(before.row[column]) !== cell(row[column]);
         versions[column] = (before?.versions[column] ?? 0) + (changed ? 1 : 0);
       }
-      next.set(key, { key, row, versions, fresh: same && !before });
+      next.set(own, { key: own, row, versions, fresh: same && !before });
     });
     known = next;
     if (!where.count()) total = page.matching;
@@ -67,11 +68,17 @@ export function rows(name, keys) {
   }
 
   function identity(row, taken) {
-    const own = JSON.stringify((keys().length ? keys() : Object.keys(row)).map((column) => row[column]));
+    const columns = key().length ? key().map((column) => column.name) : Object.keys(row);
+    const own = JSON.stringify(columns.map((column) => row[column]));
     // A key need not be unique: the second row of one is known as such.
-    let key = own;
-    for (let place = 1; taken.has(key); place += 1) key = `${own}#${place}`;
-    return key;
+    let known = own;
+    for (let place = 1; taken.has(known); place += 1) known = `${own}#${place}`;
+    return known;
+  }
+
+  /** By key, so that rows stay where they are while others come; nothing nested can be ordered. */
+  function natural() {
+    return key().some((column) => NESTED.test(column.type)) ? "" : key().map((column) => column.name).join(",");
   }
 
   function head(column) {

@@ -17,7 +17,7 @@ const TABS = [["", "Rows"], ["changes", "Changes"], ["definition", "SQL and oper
 
 export function view(name, tab = "") {
   const detail = resource(() => get(path("views", name, "definition")));
-  const content = rows(name, () => detail.value?.view.key ?? []);
+  const content = rows(name, () => detail.value?.view.columns.filter((one) => detail.value.view.key.includes(one.name)) ?? []);
   const verification = verify(name);
   let leave = () => {};
   let stream = null;
