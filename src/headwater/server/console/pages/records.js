@@ -51,11 +51,14 @@ export function records(name) {
     redraw();
   }
 
-  const ended = () => live.samples.at(-1)?.topics[name] ?? 0;
-  const came = () => Math.max(0, ended() - paused.records);
+  /** How many records have come while it is paused. The id of an event says how far each partition was read. */
+  function came() {
+    const read = paused.last.split(".").reduce((sum, offset) => sum + Number(offset), 0);
+    return place.partition ? 0 : Math.max(0, (live.samples.at(-1)?.topics[name] ?? 0) - read);
+  }
 
   function pause() {
-    paused = { last: stream.last(), records: ended() };
+    paused = { last: stream.last() };
     stream.close();
     redraw();
   }
@@ -134,7 +137,7 @@ export function records(name) {
   }
 
   function none(detail) {
-    if (where.count()) return empty("No record meets all conditions.", page && !page.end ? button("Look further", { onclick: () => goTo(page.next) }) : "Remove one of them, or wait: records that meet them appear here.");
+    if (where.count()) return empty("No record meets all conditions.", page && !page.end ? button("Look further", { onclick: () => goTo(page.next) }) : "Remove one of them; go to the beginning to look through all; or wait: records that meet them appear here.");
     if (page) return empty("There is nothing from there on.", "Records before it may be there: go to the beginning.");
     return empty("No records yet.", "They appear here as they arrive.", h("p", {}, h("a", { href: `#/send/${encodeURIComponent(detail.topic.name)}` }, "Send a test event")));
   }
