@@ -46,8 +46,9 @@ export function duration(seconds) {
 
 /** "now", "12 s ago". A clock that is a little ahead makes nothing lie in the future. */
 export function ago(instant, now = Date.now()) {
-  const seconds = Math.max(0, (now - Date.parse(instant)) / 1000);
-  return seconds < 1.5 ? "now" : `${duration(Math.floor(seconds))} ago`;
+  const seconds = Math.floor(Math.max(0, (now - Date.parse(instant)) / 1000));
+  if (seconds < 2) return "now";
+  return `${seconds < 90 ? `${seconds} s` : duration(seconds)} ago`;
 }
 
 /** The exact time: here, and as the server has it. */
