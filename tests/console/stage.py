@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -148,7 +149,16 @@ class Stage:
                     change.append((*row, 1))
             changes[view] = zset(view, change)
         total = sum(table.num_rows for table in changes.values())
-        told = {"records": total, "seconds": 0.12, "operators": {"5": [total, total], "7": [total, total]}, **stats}
+        # A batch takes its time, also where nobody computes anything.
+        took = self.random.uniform(0.25, 0.6)
+        committed_at = time.time_ns() // 1000 - round(took * 1.3e6)
+        told = {
+            "records": total,
+            "seconds": took,
+            "committed_at": committed_at,
+            "operators": {"5": [total, total], "7": [total, total]},
+            **stats,
+        }
         self.driver.publish(changes, self.app.log.position().commit, stats=told)
 
     def order(self) -> dict[str, object]:

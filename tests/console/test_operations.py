@@ -39,7 +39,7 @@ def test_a_dead_letter_is_mended_and_sent_again(page: Page, stage: Stage) -> Non
 
 def test_a_dead_letter_is_discarded(page: Page, stage: Stage) -> None:
     page.goto(f"{stage.url}/#/dead-letters")
-    page.locator(ROWS, has_text="refused by a view").click()
+    page.locator(ROWS, has_text="refused by revenue").click()
     panel = page.get_by_role("dialog")
     expect(panel).to_contain_text("Division by zero.")
     panel.get_by_role("button", name="Discard").click()

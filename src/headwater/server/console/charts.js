@@ -8,6 +8,8 @@ const HEIGHT = 100;
 // A gap in the samples is a gap in the line.
 const GAP_MILLISECONDS = 5000;
 
+const SECONDS_LEAST = 60;
+
 const pointers = new Map();
 
 /**
@@ -18,7 +20,9 @@ const pointers = new Map();
 export function chart({ name, series, format, seconds = 300, note = "", gap = GAP_MILLISECONDS }) {
   const all = series.flatMap((one) => one.points.filter((point) => point.value !== null));
   const end = all.length ? Math.max(...all.map((point) => point.at)) : Date.now();
-  const begin = end - seconds * 1000;
+  const first = all.length ? Math.min(...all.map((point) => point.at)) : 0;
+  // What is not known yet takes no room, but for a minute.
+  const begin = Math.max(end - seconds * 1000, Math.min(first, end - Math.min(seconds, SECONDS_LEAST) * 1000));
   const shown = series.map((one) => ({ ...one, points: one.points.filter((point) => point.at >= begin) }));
   const most = ceiling(Math.max(0, ...shown.flatMap((one) => one.points.map((point) => point.value ?? 0))));
   const x = (at) => ((at - begin) / (end - begin || 1)) * WIDTH;
@@ -61,7 +65,7 @@ function drawn(points, x, y, place, gap) {
     // One point alone would not be seen.
     if (piece.length === 1) text.push(`${(x(piece[0].at) + 2).toFixed(1)},${y(piece[0].value).toFixed(1)}`);
     line += `M${text.join("L")}`;
-    area += `M${x(piece[0].at).toFixed(1)},${HEIGHT}L${text.join("L")}L${x(piece.at(-1).at).toFixed(1)},${HEIGHT}Z`;
+    if (piece.length > 1) area += `M${x(piece[0].at).toFixed(1)},${HEIGHT}L${text.join("L")}L${x(piece.at(-1).at).toFixed(1)},${HEIGHT}Z`;
   }
   return [
     place === 0 && h("path", { class: `chart-fill series-${place}`, d: area }),

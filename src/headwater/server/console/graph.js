@@ -3,9 +3,26 @@
 import { h } from "./dom.js";
 import { curve, layout } from "./layers.js";
 
-const CHARACTER = 7.1;
-const SMALL_CHARACTER = 6.2;
+const TITLE = "600 13px";
+const LINE = "12px";
+const WIDTH_MOST = 280;
+const PADDING = 26;
+const SMALLEST = 0.7;
 const kept = new Map();
+const canvas = document.createElement("canvas").getContext("2d");
+
+/** How wide a text is, in the page's own font. */
+function widthOf(text, font) {
+  canvas.font = `${font} ${getComputedStyle(document.documentElement).fontFamily}`;
+  return canvas.measureText(text).width;
+}
+
+function cut(text, font, most) {
+  if (widthOf(text, font) <= most) return text;
+  let end = text.length - 1;
+  while (end > 1 && widthOf(`${text.slice(0, end)}…`, font) > most) end -= 1;
+  return `${text.slice(0, end)}…`;
+}
 
 /**
  * A picture of nodes `{id, column, title, lines, href, kind, about}` and edges `{from, to, label, kind}`.
@@ -16,7 +33,7 @@ export function graph(name, nodes, edges, { label, headings = [], columnGap = 12
   const rows = Math.max(1, ...nodes.map((node) => node.lines.length));
   const shape = JSON.stringify([nodes.map((node) => [node.id, node.column, node.title, node.lines.length, node.room]), edges.map((edge) => [edge.from, edge.to])]);
   if (kept.get(name)?.shape !== shape) {
-    const boxes = nodes.map((node) => ({ id: node.id, column: node.column, width: widthOf(node), height: 30 + 17 * node.lines.length }));
+    const boxes = nodes.map((node) => ({ id: node.id, column: node.column, width: boxWidth(node), height: 30 + 17 * node.lines.length }));
     kept.set(name, { shape, placed: layout(boxes, edges, { columnGap, rowGap: rows > 1 ? 22 : 16 }) });
   }
   const { placed } = kept.get(name);
@@ -25,7 +42,8 @@ export function graph(name, nodes, edges, { label, headings = [], columnGap = 12
   const top = headings.length ? 34 : 4;
   const [width, height] = [placed.width + 8, placed.height + top + 8];
   return h("div", { class: wideOnly ? "graph wide-only" : "graph", tabindex: "0", role: "group", "aria-label": label },
-    h("svg", { viewBox: `-4 0 ${width} ${height}`, width, height },
+    // As large as it is, or as narrow as its place, down to where it can still be read.
+    h("svg", { viewBox: `-4 0 ${width} ${height}`, style: { width: `${width}px`, "min-width": `${width * SMALLEST}px` } },
       headings.map((text, column) => placed.columns[column] && text && h("text", { class: "graph-heading", x: placed.columns[column].x, y: 14 }, text)),
       h("g", { transform: `translate(0 ${top})` },
         lines.map((edge) => h("path", { key: `${edge.from}>${edge.to}`, class: `graph-edge ${edge.kind ?? ""}`, d: curve(edge.points) })),
@@ -33,34 +51,30 @@ export function graph(name, nodes, edges, { label, headings = [], columnGap = 12
         nodes.map((node) => box(node, places.get(node.id))))));
 }
 
-function widthOf(node) {
-  const widest = Math.max(node.title.length * CHARACTER, ...node.lines.map((line) => line.length * SMALL_CHARACTER), node.room ?? 0);
-  return Math.min(280, Math.max(110, Math.ceil(widest) + 26));
+function boxWidth(node) {
+  const widest = Math.max(widthOf(node.title, TITLE), ...node.lines.map((line) => widthOf(line, LINE)), node.room ?? 0);
+  return Math.min(WIDTH_MOST, Math.ceil(widest) + PADDING);
 }
 
 /** In the middle of the last piece, where the edges of one node have parted. */
 function edgeLabel(edge) {
   const [from, to] = edge.points.slice(-2);
   const [x, y] = [(from.x + to.x) / 2, (from.y + to.y) / 2];
-  const width = edge.label.length * SMALL_CHARACTER + 8;
+  const width = widthOf(edge.label, LINE) + 8;
   return h("g", { key: `label ${edge.from}>${edge.to}`, class: `graph-label ${edge.kind ?? ""}` },
     h("rect", { x: x - width / 2, y: y - 9, width, height: 18, rx: 9 }),
     h("text", { x, y: y + 4, "text-anchor": "middle" }, edge.about && h("title", {}, edge.about), edge.label));
 }
 
 function box(node, { x, y, width, height }) {
-  const fits = Math.floor((width - 22) / CHARACTER);
+  const room = width - PADDING + 4;
   const inside = [
     h("rect", { width, height, rx: 8 }),
     h("rect", { class: "graph-mark", y: 8, width: 3, height: height - 16, rx: 1.5 }),
-    h("text", { class: "graph-title", x: 14, y: 20 }, cut(node.title, fits)),
-    node.lines.map((line, place) => h("text", { class: "graph-line", x: 14, y: 37 + 17 * place }, cut(line, Math.floor((width - 20) / SMALL_CHARACTER)))),
+    h("text", { class: "graph-title", x: 14, y: 20 }, cut(node.title, TITLE, room)),
+    node.lines.map((line, place) => h("text", { class: "graph-line", x: 14, y: 37 + 17 * place }, cut(line, LINE, room))),
     h("title", {}, [node.title, ...(node.about ?? [])].join("\n")),
   ];
   const properties = { key: node.id, class: `graph-node ${node.kind}`, transform: `translate(${x} ${y})`, "data-node": node.id };
   return node.href ? h("a", { ...properties, href: node.href, "aria-label": [node.title, ...node.lines].join(", ") }, inside) : h("g", properties, inside);
-}
-
-function cut(text, most) {
-  return text.length > most ? `${text.slice(0, Math.max(1, most - 1))}…` : text;
 }

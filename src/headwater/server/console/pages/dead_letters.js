@@ -8,7 +8,6 @@ import { badge, button, code, empty, failure, heading, loaded, panel, resource, 
 
 const RELOAD_EVERY = 2000;
 const STATES = { open: "Open", sent: "Sent again", discarded: "Discarded" };
-const KINDS = { misfit: ["did not fit", "warn", "The record did not fit its topic."], refused: ["refused by a view", "bad", "The record made a view fail."] };
 
 export function deadLetters(chosen) {
   let state = "open";
@@ -52,13 +51,16 @@ function listed(letters, state) {
   }
   return table([
     { name: "When", cell: (one) => time(one.at) },
-    { name: "What", cell: (one) => badge(...(KINDS[one.kind] ?? [one.kind])) },
+    { name: "What", cell: (one) => what(one) },
     { name: "Topic", cell: (one) => one.topic },
-    { name: "View", cell: (one) => one.view ?? h("span", { class: "muted" }, "–") },
     { name: "Reason", wide: true, cell: (one) => one.reason },
     { name: "Record", wide: true, cell: (one) => h("code", { class: "clip" }, originalOf(one)) },
     ...(state === "open" ? [] : [{ name: STATES[state], cell: (one) => time(one.dealt_with_at) }]),
   ], letters, { key: (one) => one.id, label: "Dead letters", open: (one) => { location.hash = `#/dead-letters/${encodeURIComponent(one.id)}`; } });
+}
+
+function what({ kind, view }) {
+  return kind === "refused" ? badge(`refused by ${view}`, "bad", "The record made this view fail.") : badge("did not fit", "warn", "The record did not fit its topic.");
 }
 
 /** The record as it came; as text where it is one. */
@@ -122,7 +124,7 @@ function one(id, changed) {
 
   return {
     show: () => panel("Dead letter", close, loaded(found, (letter) => [
-      h("p", {}, badge(...(KINDS[letter.kind] ?? [letter.kind])), " ", time(letter.at)),
+      h("p", {}, what(letter), " ", time(letter.at)),
       h("dl", { class: "pairs" },
         pair("Reason", words(letter.reason)),
         pair("Topic", h("a", { href: `#/topics/${encodeURIComponent(letter.topic)}` }, letter.topic)),

@@ -62,10 +62,10 @@ function picture(current) {
   headings[3 + deepest] = "Readers";
   const boxes = nodes.map((node) => ({
     id: node.id, kind: node.is_dead_letter ? "letters" : SOURCES.has(node.kind) ? "source" : node.kind,
-    column: columnOf(node, depths, deepest), title: titleOf(node), room: 150, ...described(node, edges), href: hrefOf(node, edges),
+    column: columnOf(node, depths, deepest), title: titleOf(node), room: 116, ...described(node, edges), href: hrefOf(node, edges),
   }));
   const lines = edges.map((edge) => ({ from: edge.from, to: edge.to, ...flowing(edge, edges, byId, current) }));
-  return graph("flow", boxes, lines, { label: "The flow as a picture", headings, columnGap: 132, wideOnly: true });
+  return graph("flow", boxes, lines, { label: "The flow as a picture", headings, columnGap: 112, wideOnly: true });
 }
 
 /** How many views are before each view; dead letters, which stand in the first column of views, count as one. */

@@ -71,7 +71,7 @@ export function sendEvent(chosen) {
     return h("form", { class: "send", onsubmit: (event) => { event.preventDefault(); submit(); } },
       h("label", { class: "field" }, h("span", {}, "Topic"), h("select", { value: name, onchange: (event) => choose(event.target.value) }, topics.map((one) => h("option", { value: one.name }, one.name)))),
       h("label", { class: "field" }, h("span", {}, "Record, or a list of records, as JSON"),
-        h("textarea", { rows: 12, spellcheck: "false", "data-filter": "", value: draft, oninput: (event) => { draft = event.target.value; } })),
+        h("textarea", { rows: 9, spellcheck: "false", "data-filter": "", value: draft, oninput: (event) => { draft = event.target.value; } })),
       h("div", { class: "actions" }, button(busy ? "Sending …" : "Send", { type: "submit", busy, refused: refusal("write"), kind: "primary" })));
   }
 
