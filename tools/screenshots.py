@@ -24,7 +24,8 @@ from tests.console.stage import Stage, empty_stage, staged
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures" / "console"
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-TRAFFIC_SECONDS = 45
+SETTLE_SECONDS = 2.0
+TRAFFIC_SECONDS = 30
 """So long something happens before the first picture, so that charts have something to show."""
 
 PAGES = {
@@ -69,15 +70,17 @@ class Camera:
         self._url = url
 
     def take(self, name: str, address: str, act: Callable[[Page], None] = lambda _: None) -> None:
-        for scheme, page in self.pages.items():
+        for page in self.pages.values():
             page.goto(f"{self._url}/#/{address}")
+        for page in self.pages.values():
             with suppress(AssertionError):
                 expect(page.locator(".loading")).to_have_count(0)
             act(page)
-            # What flashes has flashed, and what waits for the next second has come.
-            time.sleep(2.5)
+        # What flashes has flashed, and what waits for the next second has come.
+        time.sleep(SETTLE_SECONDS)
+        for scheme, page in self.pages.items():
             page.screenshot(path=PICTURES / f"{name}-{scheme}.png")
-            print(f"{name}-{scheme}.png", flush=True)
+        print(name, flush=True)
 
     def close(self) -> None:
         for page in self.pages.values():
