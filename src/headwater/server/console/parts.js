@@ -18,7 +18,7 @@ export function heading(title, { above, about, actions } = {}) {
 }
 
 export function section(title, { note, actions } = {}, ...content) {
-  return h("section", { key: title, "aria-label": title },
+  return h("section", { key: title },
     h("div", { class: "section-head" }, h("h2", {}, title), note && h("span", { class: "muted" }, note), actions && h("div", { class: "actions" }, actions)),
     content);
 }

@@ -15,6 +15,7 @@ export function sendEvent(chosen) {
   let draft = "";
   let sent = null;
   let problem = null;
+  let typed = false;
   let busy = false;
   let views = null;
 
@@ -27,9 +28,11 @@ export function sendEvent(chosen) {
   async function choose(next) {
     name = next;
     sent = problem = views = null;
+    typed = false;
     detail = resource(() => get(path("topics", name)));
     await detail.load();
-    if (detail.value) draft = JSON.stringify(example(detail.value.columns), null, 2);
+    // Somebody may have been faster than the answer.
+    if (detail.value && !typed) draft = JSON.stringify(example(detail.value.columns), null, 2);
     redraw();
   }
 
@@ -71,7 +74,7 @@ export function sendEvent(chosen) {
     return h("form", { class: "send", onsubmit: (event) => { event.preventDefault(); submit(); } },
       h("label", { class: "field" }, h("span", {}, "Topic"), h("select", { value: name, onchange: (event) => choose(event.target.value) }, topics.map((one) => h("option", { value: one.name }, one.name)))),
       h("label", { class: "field" }, h("span", {}, "Record, or a list of records, as JSON"),
-        h("textarea", { rows: 9, spellcheck: "false", "data-filter": "", value: draft, oninput: (event) => { draft = event.target.value; } })),
+        h("textarea", { rows: 9, spellcheck: "false", "data-filter": "", value: draft, oninput: (event) => { draft = event.target.value; typed = true; } })),
       h("div", { class: "actions" }, button(busy ? "Sending …" : "Send", { type: "submit", busy, refused: refusal("write"), kind: "primary" })));
   }
 
