@@ -23,7 +23,7 @@ export function operators({ explanation, view, batches }) {
   })));
   const headings = ["Log", ...Array.from({ length: deepest }, (_, level) => `Level ${level + 1}`)];
   return [
-    graph(`operators of ${view.name}`, nodes, edges, { label: `The operators of ${view.name}`, headings, columnGap: 100 }),
+    graph(`operators of ${view.name}`, nodes, edges, { label: `The operators of ${view.name}`, headings, columnGap: 60 }),
     table([
       { name: "Operator", wide: true, cell: (one) => [h("b", {}, one.label), work(one)] },
       { name: "Level", number: true, cell: (one) => one.level },

@@ -38,7 +38,10 @@ export function view(name, tab = "") {
 
   function take({ position, changes: found }) {
     const at = new Date().toISOString();
-    const fresh = found.slice(-CHANGES_MOST).map((one) => ({ ...one, position, at, number: (number += 1) }));
+    // What a row was stands below what it became.
+    const keyOf = ({ row }) => JSON.stringify(detail.value.view.key.map((column) => row[column]));
+    const ordered = found.slice(-CHANGES_MOST).sort((a, b) => keyOf(b).localeCompare(keyOf(a)) || a.weight - b.weight);
+    const fresh = ordered.map((one) => ({ ...one, position, at, number: (number += 1) }));
     changes = [...fresh.reverse(), ...changes].slice(0, CHANGES_MOST);
     content.load(position);
     redraw();
