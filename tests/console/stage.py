@@ -175,13 +175,14 @@ class Stage:
     def revenue(self, *countries: str) -> dict[str, list[tuple[Any, ...]]]:
         """What some more orders make of the revenue, to be published."""
         there = self.content.get("revenue", {})
-        rows = []
+        rows: list[tuple[Any, ...]] = []
         for country in countries:
             _, orders, amount = there.get(country, (country, 0, Decimal(0)))
             more = Decimal(self.random.randint(500, 25_000)) / 100
             rows.append((country, orders + 1, amount + more))
         best = sorted([*{**there, **{row[0]: row for row in rows}}.values()], key=lambda row: -row[2])[:3]
-        gone = [(key,) for key in self.content.get("best_countries", {}) if key not in {row[0] for row in best}]
+        names = {row[0] for row in best}
+        gone: list[tuple[Any, ...]] = [(key,) for key in self.content.get("best_countries", {}) if key not in names]
         return {"revenue": rows, "best_countries": [*gone, *((row[0], row[2]) for row in best)]}
 
     def visited(self, *rows: Mapping[str, object]) -> dict[str, list[tuple[Any, ...]]]:

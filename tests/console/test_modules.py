@@ -89,7 +89,7 @@ def test_markup_is_text(modules: Page) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_layout_overlaps_nowhere_and_leads_to_the_right(modules: Page, seed: int) -> None:
     generator = random.Random(seed)
-    nodes = [
+    nodes: list[dict[str, Any]] = [
         {"id": str(n), "column": generator.randint(0, 4), "width": generator.randint(80, 280), "height": 47}
         for n in range(25)
     ]
