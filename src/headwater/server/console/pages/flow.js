@@ -166,9 +166,9 @@ function list(current) {
     ["Readers", (node) => node.kind === "group" || node.kind === "subscribers"],
   ];
   return h("div", { class: "flow-list" }, groups.map(([title, belongs]) => {
-    const nodes = current.nodes.filter(belongs);
+    const nodes = current.nodes.filter(belongs).sort((a, b) => Number(a.is_dead_letter ?? 0) - Number(b.is_dead_letter ?? 0));
     return nodes.length > 0 && h("section", { key: title }, h("h2", {}, title), h("ul", {}, nodes.map((node) => h("li", { key: node.id },
-      h("a", { href: hrefOf(node, current.edges) ?? "#/flow" }, h("b", {}, titleOf(node)), h("span", {}, described(node).lines.join(" · ")),
+      h("a", { href: hrefOf(node, current.edges) ?? "#/flow" }, h("b", {}, titleOf(node)), h("span", {}, [...described(node).lines, node.kind === "topic" && rate(node.per_second)].filter(Boolean).join(" · ")),
         reads(node, current.edges))))));
   }));
 }
