@@ -91,6 +91,13 @@ def test_the_same_key_is_appended_once(shop: Shop) -> None:
     assert elsewhere.json()["duplicate"] is False
 
 
+def test_the_same_key_gets_the_same_answer_about_dead_letters(shop: Shop) -> None:
+    rows, headers = [{"id": 1}, {"id": "x"}], {"Idempotency-Key": "k"}
+    first, again = (shop.client.post("/topics/orders/records", json=rows, headers=headers).json() for _ in range(2))
+    assert first == {"position": "1", "records": 1, "dead_letters": 1, "duplicate": False}
+    assert again == {**first, "duplicate": True}
+
+
 def test_the_same_key_at_the_same_time_is_appended_once(shop: Shop) -> None:
     positions: list[str] = []
 

@@ -147,12 +147,45 @@ def test_a_query_is_limited_in_time_and_rows(tmp_path: Path) -> None:
         assert (len(cut["rows"]), cut["cut"]) == (5, True)
         whole = shop.client.post("/query?limit=3", json={"sql": "SELECT * FROM range(3)"}).json()
         assert (len(whole["rows"]), whole["cut"]) == (3, False)
-        began = time.monotonic()
-        slow = shop.client.post("/query", json={"sql": "SELECT count(*) FROM range(1000000000000) a, range(1000) b"})
-        assert (slow.status_code, slow.json()["error"]["code"]) == (422, "query_too_long")
-        assert time.monotonic() - began < 20
+        long = "SELECT count(*) FROM range(1000000000000) a, range(1000) b"
+        for sql in (long, f"EXPLAIN ANALYZE {long}"):
+            began = time.monotonic()
+            slow = shop.client.post("/query", json={"sql": sql})
+            assert (slow.status_code, slow.json()["error"]["code"]) == (422, "query_too_long")
+            assert time.monotonic() - began < 20
         shop.service.queries = 1
         assert shop.client.post("/query", json={"sql": "SELECT 1"}).status_code == 429
+
+
+def test_a_query_is_limited_in_bytes_and_memory(tmp_path: Path) -> None:
+    with opened(tmp_path, limits={"query_answer_bytes_max": 1 << 20, "query_bytes_max": 50 << 20}) as shop:
+        large = shop.client.post("/query", json={"sql": "SELECT repeat('x', 10000) AS x FROM range(1000)"})
+        assert (large.status_code, large.json()["error"]["code"]) == (422, "query_too_large")
+        grouped = "SELECT count(*) FROM (SELECT range, count(*) FROM range(50000000) GROUP BY range)"
+        greedy = shop.client.post("/query", json={"sql": grouped})
+        assert (greedy.status_code, greedy.json()["error"]["code"]) == (422, "invalid_query")
+        assert "memory" in greedy.json()["error"]["message"].lower()
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("'infinity'::timestamp", "<value out of range: 9223372036854775807>"),
+        ("[DATE '99999-01-01']", ["<value out of range: 35804357>"]),
+        ("TIMESTAMPTZ '2026-01-31 12:00:00+01'", "2026-01-31T11:00:00Z"),
+        ("['nan'::double, 1]::double[2]", ["NaN", 1.0]),
+    ],
+)
+def test_every_value_of_a_query_has_a_form(shop: Shop, value: str, shown: object) -> None:
+    answered = shop.client.post("/query", json={"sql": f"SELECT {value} AS x"})
+    assert answered.status_code == 200
+    assert answered.json()["rows"] == [{"x": shown}]
+
+
+@pytest.mark.parametrize("body", [b'{"sql": "SELECT \'\\ud800\'"}', b'{"sql": 1}', b'{"sql": "", "x": 1}', b"7", b"{"])
+def test_what_is_not_a_query(shop: Shop, body: bytes) -> None:
+    answered = shop.client.post("/query", content=body, headers={"Content-Type": "application/json"})
+    assert (answered.status_code, answered.json()["error"]["code"]) == (400, "bad_request")
 
 
 @pytest.mark.parametrize("path", ["/views/v", "/views/v/1", "/views", "/views/v/definition", "/query"])
@@ -192,7 +225,9 @@ def test_many_that_wait_hold_up_nobody(shop: Shop) -> None:
 
 
 def test_a_topic_is_read_behind_a_position(shop: Shop) -> None:
-    assert shop.client.get("/topics/clicks/records?at_least=1&wait=0.1").status_code == 504
+    late = shop.client.get("/topics/clicks/records?at_least=1&wait=0.1")
+    assert late.status_code == 504
+    assert late.json()["error"]["message"] == "The log did not reach position 1 within 0.1 s: it is at position 0."
     position = shop.append({"url": "a"})
     page = shop.client.get(f"/topics/clicks/records?at_least={position}").json()
     assert len(page["records"]) == 1

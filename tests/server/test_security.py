@@ -19,7 +19,7 @@ from headwater.server.openapi import public_path
 from headwater.server.running import Address, Server
 from headwater.server.service import Service
 from headwater.server.tokens import Scope, Tokens
-from tests.server.shop import SECRET, Shop, opened
+from tests.server.shop import SECRET, Shop, following, opened
 
 RANK = {"read": 1, "write": 2, "admin": 3}
 
@@ -77,6 +77,25 @@ def test_a_wrong_or_revoked_token_is_refused(guarded: tuple[Shop, dict[Scope, st
     Tokens(shop.app.directory).revoke("read")
     until(lambda: shop.client.get("/views", headers=bearer(tokens["read"])).status_code == 401)
     assert shop.client.get(f"/views?token={tokens['write']}").status_code == 401
+
+
+def test_a_stream_ends_when_its_token_is_revoked(guarded: tuple[Shop, dict[Scope, str]]) -> None:
+    shop, tokens = guarded
+    with following(shop.server.url, "/views/v/changes", **bearer(tokens["read"])) as events:
+        assert events.next().name == "snapshot"
+        Tokens(shop.app.directory).revoke("read")
+        until(lambda: len(shop.service.tokens.known()) == 2)
+        shop.publish((9, "secret", 1), position=9)
+        last = events.next()
+        assert (last.name, last.data["error"]["code"]) == ("error", "no_token")
+        assert list(events) == []
+    until(lambda: shop.service.streams == 0)
+
+
+def test_what_comes_without_a_token_is_small(shop: Shop) -> None:
+    for body, status in ((b'{"token": "%s"}' % (b"x" * (2 << 20)), 413), (b'{"token": "\\ud800"}', 400), (b"[]", 400)):
+        answered = shop.client.post("/session", content=body, headers={"Content-Type": "application/json"})
+        assert answered.status_code == status
 
 
 def test_a_browser_keeps_its_token_in_a_cookie(guarded: tuple[Shop, dict[Scope, str]]) -> None:

@@ -47,18 +47,24 @@ class StoreBusy(Determinate):
 
 
 class NotYet(Determinate):
-    """The views have not come as far as a read asked for. `position` is how far they are, None if nowhere yet."""
+    """The views, or the log itself, have not come as far as a read asked for.
+
+    `position` is how far they are, None if nowhere yet.
+    """
 
     code = "not_yet"
 
-    def __init__(self, wanted: int | None, position: int | None, seconds: float) -> None:
-        reached = "nothing is published yet" if position is None else f"the views are at position {position}"
+    def __init__(self, wanted: int | None, position: int | None, seconds: float, *, of_log: bool = False) -> None:
+        what, at = ("The log", "it is at") if of_log else ("Views", "the views are at")
+        reached = "nothing is published yet" if position is None else f"{at} position {position}"
         asked = "a first position" if wanted is None else f"position {wanted}"
         super().__init__(
-            f"Views did not reach {asked} within {seconds:g} s: {reached}."
+            f"{what} did not reach {asked} within {seconds:g} s: {reached}."
             if seconds
             else f"{reached[0].upper()}{reached[1:]}.",
-            hint="Look whether the pipeline runs, and ask again.",
+            hint="Use a position that this log has given."
+            if of_log
+            else "Look whether the pipeline runs, and ask again.",
         )
         self.wanted, self.position, self.seconds = wanted, position, seconds
 
@@ -72,6 +78,16 @@ class QueryTooLong(UsageError):
             hint="Ask for less, or let a view keep the answer up to date.",
         )
         self.seconds = seconds
+
+
+class QueryTooLarge(UsageError):
+    code = "query_too_large"
+
+    def __init__(self, bytes_max: int) -> None:
+        super().__init__(
+            f"The query's answer is larger than {bytes_max:,} bytes.", hint="Ask for fewer rows, or for fewer columns."
+        )
+        self.bytes_max = bytes_max
 
 
 class UnknownView(UsageError):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
 import duckdb
 import pyarrow as pa
 
-from headwater.engine.failures import QueryTooLong, UnknownView
+from headwater.engine.failures import QueryTooLarge, QueryTooLong, UnknownView
 from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.errors import InvalidQuery
 from headwater.model.position import Position
+
+ROWS_AT_ONCE = 256
+"""Rows of an answer that are fetched together."""
+INTERRUPT_EVERY_SECONDS = 0.05
 
 _READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 # As DuckDB shows where something is wrong: the line, cut if it is long, and a caret below.
@@ -34,10 +39,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """How long a query may take, how many rows it may give, and how much memory it may use."""
+    """How long a query may take, how many rows and bytes it may give, and how much memory it may use."""
 
     duration: timedelta
     rows: int
+    answer_bytes: int
     memory_bytes: int
 
 
@@ -49,14 +55,15 @@ def query(
     timeout: timedelta = WAIT,
     limits: QueryLimits | None = None,
 ) -> Answer:
-    """Runs one statement that reads. Raises `InvalidQuery`, `UnknownView`, `NotYet`, and `QueryTooLong`.
+    """Runs one statement that reads. Raises `InvalidQuery`, `UnknownView`, `NotYet`, `QueryTooLong`, `QueryTooLarge`.
 
     With limits, an answer that has more rows ends there and is `cut`.
     """
     config: dict[str, str | bool | int | float | list[str]] = {"enable_external_access": False}
     if limits is not None:
-        config["memory_limit"] = f"{limits.memory_bytes}B"
-    with duckdb.connect(config=config) as connection:
+        # Without a place for temporary files, what needs more memory fails instead of filling the disk.
+        config |= {"memory_limit": f"{limits.memory_bytes}B", "temp_directory": ""}
+    with duckdb.connect(config=config) as connection, _in_time(connection, limits):
         try:
             connection.execute("SET TimeZone = 'UTC'")
             # A name in SQL must never mean a variable of this program.
@@ -70,28 +77,54 @@ def query(
             relation = connection.sql(sql)
             if limits is None:
                 return Answer(snapshot.position, relation.to_arrow_table())
-            return _limited(connection, relation, snapshot.position, limits)
+            return _limited(relation, snapshot.position, limits)
         except duckdb.Error as error:
             missing = _MISSING.search(str(error))
             raise UnknownView(missing[1], reader.views()) if missing else _wrong(sql, error) from error
 
 
-def _limited(
-    connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckDBPyRelation, position: Position, limits: QueryLimits
-) -> Answer:
-    seconds = limits.duration.total_seconds()
-    ending = threading.Timer(seconds, connection.interrupt)
+@contextmanager
+def _in_time(connection: duckdb.DuckDBPyConnection, limits: QueryLimits | None) -> Iterator[None]:
+    """Ends what a connection does when its time is over; planning and EXPLAIN ANALYZE count as well."""
+    if limits is None:
+        yield
+        return
+    seconds, done, over = limits.duration.total_seconds(), threading.Event(), threading.Event()
+
+    def end() -> None:
+        if done.wait(seconds):
+            return
+        over.set()
+        # Between two statements there is nothing to interrupt, and then the next one has to be.
+        while not done.wait(INTERRUPT_EVERY_SECONDS):
+            connection.interrupt()
+
+    ending = threading.Thread(target=end, name="headwater-query-limit", daemon=True)
     ending.start()
     try:
-        table = relation.limit(limits.rows + 1).to_arrow_table()
-    except duckdb.InterruptException as error:
-        raise QueryTooLong(seconds) from error
-    except duckdb.Error as error:
+        yield
+    except (duckdb.Error, InvalidQuery) as error:
+        if over.is_set():
+            raise QueryTooLong(seconds) from error
+        raise
+    finally:
+        done.set()
+        ending.join()
+
+
+def _limited(relation: duckdb.DuckDBPyRelation, position: Position, limits: QueryLimits) -> Answer:
+    try:
+        reader = relation.limit(limits.rows + 1).to_arrow_reader(ROWS_AT_ONCE)
+        batches, size = list[pa.RecordBatch](), 0
+        for batch in reader:
+            batches.append(batch)
+            size += batch.nbytes
+            if size > limits.answer_bytes:
+                raise QueryTooLarge(limits.answer_bytes)
+        table = pa.Table.from_batches(batches, reader.schema)
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
         # Places are counted in the SQL with the limit around it.
         raise InvalidQuery(None, _reason(_PLACE.sub("", str(error)))) from error
-    finally:
-        ending.cancel()
-        ending.join()
     return Answer(position, table.slice(0, limits.rows), cut=table.num_rows > limits.rows)
 
 

@@ -252,6 +252,11 @@ class Commit:
             raise UsageError("This commit has ended.", hint="Begin another one: with log.commit() as commit.")
 
     @property
+    def dead_letters(self) -> int:
+        """How many of the records that were added so far do not fit and go to a dead-letter topic."""
+        return self._request.dead_letters
+
+    @property
     def result(self) -> Committed | Conflict:
         """What came of it, once the block has ended."""
         if self._result is None:

@@ -25,17 +25,17 @@ def encoder(arrow: pa.DataType) -> Encoder:
         return _instant if arrow.tz is not None else _iso
     if pat.is_date(arrow):
         return _iso
-    if pat.is_binary(arrow):
+    if pat.is_binary(arrow) or pat.is_large_binary(arrow) or pat.is_fixed_size_binary(arrow):
         return _base64
     if pat.is_floating(arrow):
         return _float
     if pat.is_map(arrow):
         return _map(encoder(arrow.key_type), encoder(arrow.item_type), text_keys=pat.is_string(arrow.key_type))
-    if pat.is_list(arrow):
+    if pat.is_list(arrow) or pat.is_large_list(arrow) or pat.is_fixed_size_list(arrow):
         return _array(encoder(arrow.value_type))
     if pat.is_struct(arrow):
         return _struct({field.name: encoder(field.type) for field in arrow})
-    return _same
+    return _any if pat.is_union(arrow) else _same
 
 
 def format_instant(at: datetime) -> str:
@@ -54,8 +54,37 @@ def json_rows(table: pa.Table) -> Iterator[dict[str, object]]:
 
 def _encoded(column: pa.Array) -> list[object]:
     encode = encoder(column.type)
-    values: list[object] = column.to_pylist()
+    try:
+        values: list[object] = column.to_pylist()
+    except (ValueError, OverflowError):
+        return [_encoded_alone(column.slice(place, 1), encode) for place in range(len(column))]
     return values if encode is _same else [None if value is None else encode(value) for value in values]
+
+
+def _encoded_alone(column: pa.Array, encode: Encoder) -> object:
+    """One value. A time that Python has no value for, such as after the year 9999, is what Arrow writes for it."""
+    try:
+        return _inside(encode, column[0].as_py())
+    except (ValueError, OverflowError):
+        arrow = _without_times(column.type)
+        return _inside(encoder(arrow), column.cast(arrow)[0].as_py())
+
+
+def _without_times(arrow: pa.DataType) -> pa.DataType:
+    """The type with text in the place of times."""
+    if pat.is_temporal(arrow):
+        return pa.string()
+    if pat.is_map(arrow):
+        return pa.map_(_without_times(arrow.key_type), _without_times(arrow.item_type))
+    if pat.is_list(arrow) or pat.is_large_list(arrow) or pat.is_fixed_size_list(arrow):
+        return pa.list_(_without_times(arrow.value_type))
+    if pat.is_struct(arrow):
+        return pa.struct([field.with_type(_without_times(field.type)) for field in arrow])
+    return arrow
+
+
+def _any(value: object) -> object:
+    return _float(value) if isinstance(value, float) else value
 
 
 def _same(value: object) -> object:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, InternalError
 from headwater.model.position import Position
 from headwater.server import sse
 from headwater.server.failures import Refused, error_body, status_of
@@ -17,6 +19,7 @@ from headwater.server.failures import Refused, error_body, status_of
 POSITION_HEADER = "Headwater-Position"
 HEARTBEAT_SECONDS = 15.0
 PIECE_BYTES = 64 << 10
+_log = logging.getLogger("headwater.server")
 
 
 def answer(body: object, position: Position | None = None, *, status: int = 200) -> Response:
@@ -44,6 +47,8 @@ class EventStream(Response):
     ) -> None:
         super().__init__()
         self._events, self._stall_seconds, self._on_end = events, stall_seconds, on_end
+        self.check: Callable[[], None] = lambda: None
+        """Called before each event: raises `HeadwaterError` if the client may have no more of them."""
         # A stream has no length; nothing between us and the client may keep it back.
         del self.headers["content-length"]
         self.headers["X-Accel-Buffering"] = "no"
@@ -57,14 +62,19 @@ class EventStream(Response):
             if sending.done():
                 stalled = sending.result()
         finally:
-            for task in (sending, gone):
-                task.cancel()
-                with suppress(asyncio.CancelledError, OSError):
-                    await task
-            aclose: Callable[[], Awaitable[None]] | None = getattr(self._events, "aclose", None)
-            if aclose is not None:
-                await aclose()
-            self._on_end(stalled)
+            # Whatever went wrong, the stream does not count as open any more.
+            try:
+                await self._end(sending, gone)
+            finally:
+                self._on_end(stalled)
+
+    async def _end(self, *tasks: asyncio.Future[Any]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        aclose: Callable[[], Awaitable[None]] | None = getattr(self._events, "aclose", None)
+        if aclose is not None:
+            await aclose()
 
     async def _send_all(self, send: Send) -> bool:
         """Whether the client has stalled."""
@@ -73,6 +83,7 @@ class EventStream(Response):
                 await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                 await send({"type": "http.response.body", "body": sse.RETRY, "more_body": True})
             async for event in self._events:
+                self.check()
                 # In pieces, so that no more than one of them waits in memory for a client that is slow.
                 for start in range(0, len(event), PIECE_BYTES):
                     piece = event[start : start + PIECE_BYTES]
@@ -85,6 +96,10 @@ class EventStream(Response):
                 await self._told(send, error)
         except TimeoutError:
             return True
+        except Exception:  # noqa: BLE001 - a bug must not show its inside to a client
+            _log.exception("A stream failed")
+            with suppress(TimeoutError, OSError):
+                await self._told(send, InternalError("unexpected"))
         return False
 
     async def _told(self, send: Send, error: HeadwaterError) -> None:

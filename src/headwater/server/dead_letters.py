@@ -180,18 +180,19 @@ def find(service: Service, identity: str) -> dict[str, object]:
 
 async def send(call: Call) -> Response:
     service = call.service
-    fixed = bodies.elements(await call.body())
-    if len(fixed) != 1 or not fixed[0].startswith(b"{"):
-        raise bad_request("The body is one object: the record as it shall be appended.", "Take the original, fixed.")
-    done = await service.threads.append(_send, service, call["id"], fixed[0])
+    body = await call.body(service.limits.body_bytes_max)
+    done = await service.threads.append(_send, service, call["id"], body)
     return answer(done, Position.parse(str(done["position"])))
 
 
-def _send(service: Service, identity: str, fixed: bytes) -> dict[str, object]:
+def _send(service: Service, identity: str, body: bytes) -> dict[str, object]:
+    fixed = bodies.elements(body)
+    if len(fixed) != 1 or not fixed[0].startswith(b"{"):
+        raise bad_request("The body is one object: the record as it shall be appended.", "Take the original, fixed.")
     letter = find(service, identity)
     place = Place.parse(identity)
     with service.log.commit() as commit:
-        commit.append(str(letter["topic"]), fixed)
+        commit.append(str(letter["topic"]), fixed[0])
         commit.bookmark(place.bookmark, _outcome("sent"), expect=None)
     if isinstance(commit.result, Conflict):
         raise _dealt_with(identity, commit.result)

@@ -6,6 +6,7 @@ The router, the checks and the OpenAPI document are all made from the declaratio
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,8 +18,8 @@ from starlette.responses import Response
 
 from headwater.errors import HeadwaterError, InternalError
 from headwater.server import bodies, gate
-from headwater.server.answers import failure
-from headwater.server.failures import Refused, bad_request
+from headwater.server.answers import EventStream, failure
+from headwater.server.failures import Refused, bad_request, no_token
 from headwater.server.parameters import Parameter, header_values, values
 from headwater.server.service import Service
 from headwater.server.shapes import Shape
@@ -63,9 +64,8 @@ class Call:
         """The media type of the body, without parameters."""
         return self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
-    async def body(self) -> bytes:
-        """The body, unpacked. Raises `Refused`."""
-        limit = self.service.limits.body_bytes_max
+    async def body(self, limit: int) -> bytes:
+        """The body, unpacked, of so many bytes at most. Raises `Refused`."""
         encoding = bodies.check_encoding(self.request.headers.get("content-encoding", "identity").strip().lower())
         try:
             async with asyncio.timeout(self.service.limits.body_seconds_max):
@@ -75,6 +75,18 @@ class Call:
         if encoding == "identity":
             return sent
         return await self.service.threads.run(bodies.unpacked, sent, encoding, limit)
+
+    async def text_member(self, name: str, hint: str) -> str:
+        """The one member of the body, which is a JSON object, and its value a text. Raises `Refused`."""
+        try:
+            asked = json.loads(await self.body(self.service.limits.request_bytes_max))
+            text = asked.get(name) if isinstance(asked, dict) and asked.keys() == {name} else None
+            if isinstance(text, str):
+                text.encode()  # JSON can write half of a character, which is not text
+                return text
+        except (ValueError, RecursionError) as error:
+            raise bad_request("The body is not JSON.", hint) from error
+        raise bad_request(f"The body is an object with nothing but a text `{name}`.", hint)
 
 
 Handler = Callable[[Call], Awaitable[Response]]
@@ -129,7 +141,16 @@ class Endpoint:
                 f"The body is of type {call.content_type[:60]!r}." if call.content_type else "The body has no type.",
                 hint=f"Content-Type is one of {', '.join(self.accepts)}.",
             )
-        return await self.handler(call)
+        response = await self.handler(call)
+        if isinstance(response, EventStream) and token is not None:
+            # A stream may last for days, and its token may be revoked meanwhile.
+            response.check = lambda: _check_known(service, token)
+        return response
+
+
+def _check_known(service: Service, token: Token) -> None:
+    if token.hash not in service.tokens.known():
+        raise no_token("The token is not good any more.")
 
 
 def authorize(service: Service, request: Request, scope: Scope | None) -> Token | None:
@@ -148,13 +169,7 @@ def authorize(service: Service, request: Request, scope: Scope | None) -> Token 
         text = ""
     token = service.tokens.find(text.strip()) if text else None
     if token is None:
-        raise Refused(
-            401,
-            "no_token",
-            "The token is not known." if text else "This needs a token.",
-            hint="Send it as Authorization: Bearer …; `headwater token` makes one.",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
+        raise no_token("The token is not known." if text else "This needs a token.")
     if not allows(token.scope, scope):
         raise Refused(403, "wrong_scope", f"This needs a token that may {scope}, and this one may {token.scope}.")
     return token

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headwater.engine.failures import NotYet, QueryTooLong, UnknownView
+from headwater.engine.failures import NotYet, QueryTooLarge, QueryTooLong, UnknownView
 from headwater.errors import (
     BufferFull,
     Conflicted,
@@ -31,6 +31,7 @@ STATUS: tuple[tuple[type[HeadwaterError], int], ...] = (
     (InvalidRecords, 422),
     (InvalidQuery, 422),
     (QueryTooLong, 422),
+    (QueryTooLarge, 422),
     (UnknownTopic, 404),
     (UnknownView, 404),
     (UnknownGroup, 404),
@@ -85,6 +86,17 @@ def too_many(what: str) -> Refused:
         f"There are too many {what} at the moment.",
         hint="Try again soon.",
         headers={"Retry-After": "1"},
+    )
+
+
+def no_token(message: str) -> Refused:
+    """Nobody says who asks, or nobody knows who that is."""
+    return Refused(
+        401,
+        "no_token",
+        message,
+        hint="Send it as Authorization: Bearer …; `headwater token` makes one.",
+        headers={"WWW-Authenticate": "Bearer"},
     )
 
 

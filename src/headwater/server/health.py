@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from importlib.metadata import version
 
@@ -15,7 +14,7 @@ from headwater.server.answers import answer
 from headwater.server.console_files import INDEX, file_answer, wants_page
 from headwater.server.counters import Family, counter, gauge, render
 from headwater.server.endpoint import COOKIE, Answer, Call, Endpoint, json_answer
-from headwater.server.failures import Refused, bad_request, error_body
+from headwater.server.failures import error_body, no_token
 from headwater.server.service import Service
 from headwater.server.shapes import ANYTHING, TEXT, YES_NO, by_name, maybe, thing
 
@@ -148,16 +147,10 @@ async def session(call: Call) -> Response:
 
 
 async def begin_session(call: Call) -> Response:
-    try:
-        asked = json.loads(await call.body())
-    except (ValueError, RecursionError) as error:
-        raise bad_request("The body is not JSON.") from error
-    text = asked.get("token") if isinstance(asked, dict) else None
-    if not isinstance(text, str):
-        raise bad_request("The body is an object with a text `token`.")
+    text = await call.text_member("token", 'Write {"token": "hw_…"}.')
     token = call.service.tokens.find(text)
     if token is None:
-        raise Refused(401, "no_token", "The token is not known.", hint="`headwater token` makes one.")
+        raise no_token("The token is not known.")
     response = answer({"scope": token.scope, "token": token.name, "tokens_needed": True})
     response.set_cookie(
         COOKIE, text, max_age=SESSION_SECONDS, httponly=True, samesite="strict", secure=call.service.secure
@@ -172,6 +165,7 @@ async def end_session(call: Call) -> Response:
 
 
 SESSION = thing(scope=TEXT, token=maybe(TEXT), tokens_needed=YES_NO)
+SIGN_IN = {**thing(token=TEXT), "additionalProperties": False}
 READY = thing(status=TEXT, checks=by_name(ANYTHING))
 
 ENDPOINTS = (
@@ -199,7 +193,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         "POST", "/session", begin_session, "Keep a token in a cookie, for a browser",
-        {200: json_answer("Its scope.", SESSION)}, None, accepts={bodies.JSON: thing(token=TEXT)}, tag=TAG,
+        {200: json_answer("Its scope.", SESSION)}, None, accepts={bodies.JSON: SIGN_IN}, tag=TAG,
     ),
     Endpoint(
         "DELETE", "/session", end_session, "Forget the cookie", {204: Answer("It is forgotten.")}, None, tag=TAG

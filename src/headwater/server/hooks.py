@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from starlette.responses import Response
 
+from headwater.model.inlets import Hook
 from headwater.model.position import Position
 from headwater.server import bodies, signatures
 from headwater.server.answers import answer
@@ -13,6 +15,7 @@ from headwater.server.endpoint import Call, Endpoint, json_answer
 from headwater.server.failures import Refused, bad_request, too_many
 from headwater.server.parameters import path
 from headwater.server.records import APPENDED, append_once
+from headwater.server.service import Service
 from headwater.server.shapes import TEXT, many, thing
 
 TAG = "Hooks"
@@ -27,19 +30,22 @@ async def receive(call: Call) -> Response:
         raise too_many("appends")
     service.appends += 1
     try:
-        body = await call.body()
-        delivery = signatures.check(hook, call.request.headers, body, datetime.now(UTC))
-        try:
-            text = body.decode()
-        except UnicodeDecodeError as error:
-            raise bad_request("The body is not text.") from error
-        row = {"id": delivery.id, "event": delivery.event, "body": text, "sent_at": delivery.sent_at}
-        # A sender that got no answer sends again, under the same id.
-        key = f"hook {delivery.id}"
-        done = await service.threads.append(append_once, service, hook.topic, [row], key, body, records=1)
+        body = await call.body(service.limits.body_bytes_max)
+        done = await service.threads.append(_append, service, hook, call.request.headers, body)
     finally:
         service.appends -= 1
     return answer(done, Position.parse(str(done["position"])))
+
+
+def _append(service: Service, hook: Hook, headers: Mapping[str, str], body: bytes) -> dict[str, object]:
+    delivery = signatures.check(hook, headers, body, datetime.now(UTC))
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise bad_request("The body is not text.") from error
+    row = {"id": delivery.id, "event": delivery.event, "body": text, "sent_at": delivery.sent_at}
+    # A sender that got no answer sends again, under the same id.
+    return append_once(service, hook.topic, [row], f"hook {delivery.id}", body, records=1)
 
 
 async def list_hooks(call: Call) -> Response:

@@ -14,6 +14,8 @@ class Limits:
 
     body_bytes_max: int = 32 << 20
     """Of a request's body, as it is sent and after it was unpacked."""
+    request_bytes_max: int = 1 << 20
+    """Of a body that has no records: a query, or a token."""
     body_seconds_max: int = 60
     """How long a body may take to arrive."""
     append_records_max: int = 100_000
@@ -27,9 +29,13 @@ class Limits:
     scan_records_max: int = 100_000
     """Records of a partition that one page may look through for those that match."""
     query_seconds_max: int = 10
+    """How long a query may take."""
     query_rows_max: int = 10_000
+    """Of a query's answer; one with more rows ends there, and says so."""
+    query_answer_bytes_max: int = 64 << 20
+    """Of a query's answer; a larger one is refused."""
     query_bytes_max: int = 512 << 20
-    """Memory of one query."""
+    """Memory of one query's joins, sorts and aggregates."""
     queries_max: int = 4
     """Queries at once; one more is answered with 429."""
     streams_max: int = 1000
@@ -37,6 +43,7 @@ class Limits:
     stream_stall_seconds_max: int = 30
     """A reader of a stream that takes nothing for so long is dropped."""
     ring_events_max: int = 1000
+    """As many changes of a view are kept in memory for those who follow it, as long as they fit the next limit."""
     ring_bytes_max: int = 16 << 20
     """Changes of a view that are kept in memory for those who follow it; who is further behind is dropped."""
     history_seconds_max: int = 3600

@@ -68,7 +68,7 @@ class Watched:
     def __init__(self, moving: Moving, name: str) -> None:
         self.position: Position | None = None
         self._moving, self._name = moving, name
-        self._waiting: list[tuple[Position | None, asyncio.Future[None]]] = []
+        self._waiting: dict[asyncio.Future[None], Position | None] = {}
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -88,7 +88,7 @@ class Watched:
     def release(self) -> None:
         """Lets nobody wait any more: what is not reached by now is not reached."""
         self._ended.set()
-        for _, future in self._waiting:
+        for future in self._waiting:
             if not future.done():
                 future.set_result(None)
 
@@ -101,8 +101,8 @@ class Watched:
     async def reached(self, wanted: Position | None, seconds: float) -> None:
         """Returns when there is a position, and it is not before `wanted`. Raises `NotYet`."""
         if not await self._wait(wanted, seconds):
-            commit = None if wanted is None else wanted.commit
-            raise NotYet(commit, None if self.position is None else self.position.commit, seconds)
+            commit, now = (None if one is None else one.commit for one in (wanted, self.position))
+            raise NotYet(commit, now, seconds, of_log=isinstance(self._moving, LogMoves))
 
     async def moved(self, seen: Position, seconds: float) -> bool:
         """Whether the position has gone past one within so many seconds."""
@@ -112,16 +112,14 @@ class Watched:
         if self._is_reached(wanted) or self._ended.is_set():
             return self._is_reached(wanted)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        entry = (wanted, future)
-        self._waiting.append(entry)
+        self._waiting[future] = wanted
         try:
             async with asyncio.timeout(seconds):
                 await future
         except TimeoutError:
             return self._is_reached(wanted)
         finally:
-            if entry in self._waiting:
-                self._waiting.remove(entry)
+            self._waiting.pop(future, None)
         return self._is_reached(wanted)
 
     def _is_reached(self, wanted: Position | None) -> bool:
@@ -144,8 +142,6 @@ class Watched:
 
     def _take(self, position: Position | None) -> None:
         self.position = position
-        ready = [entry for entry in self._waiting if self._is_reached(entry[0])]
-        for entry in ready:
-            self._waiting.remove(entry)
-            if not entry[1].done():
-                entry[1].set_result(None)
+        for future, wanted in self._waiting.items():
+            if self._is_reached(wanted) and not future.done():
+                future.set_result(None)

@@ -60,7 +60,7 @@ async def append(call: Call) -> Response:
         raise too_many("appends")
     service.appends += 1
     try:
-        body = await call.body()
+        body = await call.body(service.limits.body_bytes_max)
         done = await service.threads.append(
             append_body, service, topic, body, call.content_type, call["Idempotency-Key"], call["partition"]
         )
@@ -103,9 +103,14 @@ def append_once(
     the key came with another body.
     """
     name = KEY_PREFIX + hashlib.sha256(f"{topic}\0{key}".encode()).hexdigest()
-    about = {"body": hashlib.sha256(body).hexdigest(), "records": records, "at": datetime.now(UTC).timestamp()}
     with service.log.commit() as commit:
         commit.append(topic, rows, partition=partition)
+        about = {
+            "body": hashlib.sha256(body).hexdigest(),
+            "records": records - commit.dead_letters,
+            "dead_letters": commit.dead_letters,
+            "at": datetime.now(UTC).timestamp(),
+        }
         commit.bookmark(name, about, expect=None)
     if isinstance(commit.result, Conflict):
         return _duplicate(service, name, about)
@@ -136,7 +141,7 @@ def _duplicate(service: Service, name: str, about: Mapping[str, object]) -> dict
     return {
         "position": str(found.position),
         "records": found.value["records"],
-        "dead_letters": 0,
+        "dead_letters": found.value.get("dead_letters", 0),
         "duplicate": True,
     }
 

@@ -86,7 +86,7 @@ class Service:
         self.closing = False
         self._looking: asyncio.Task[None] | None = None
         self._hubs: dict[str, _Followed] = {}
-        self._ends: dict[str, tuple[Position | None, Mapping[int, int]]] = {}
+        self._ends: dict[str, tuple[Position | None, asyncio.Future[dict[int, tuple[int, int]]]]] = {}
 
     @property
     def needs_tokens(self) -> bool:
@@ -163,16 +163,18 @@ class Service:
 
     async def ends(self, topic: str) -> Mapping[int, int]:
         """The end of each partition of a topic, looked up once for all who follow it. Raises `UnknownTopic`."""
-        position = self.log_moves.position
-        held = self._ends.get(topic)
-        if held is not None and held[0] == position:
-            return held[1]
-        found = await self.threads.run(self.log.offsets, topic)
-        ends = {partition: end for partition, (_, end) in found.items()}
-        if len(self._ends) > TOPICS_REMEMBERED_MAX:
-            self._ends.clear()
-        self._ends[topic] = (position, ends)
-        return ends
+        position, held = self.log_moves.position, self._ends.get(topic)
+        if held is None or held[0] != position:
+            if len(self._ends) > TOPICS_REMEMBERED_MAX:
+                self._ends.clear()
+            held = self._ends[topic] = (position, asyncio.ensure_future(self.threads.run(self.log.offsets, topic)))
+        try:
+            # Who goes away must not take it from the others.
+            found = await asyncio.shield(held[1])
+        except HeadwaterError:
+            self._ends.pop(topic, None)
+            raise
+        return {partition: end for partition, (_, end) in found.items()}
 
     async def _look_for_tokens(self) -> None:
         while True:

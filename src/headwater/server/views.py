@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -241,13 +240,7 @@ async def changes(call: Call) -> Response:
 
 async def ask(call: Call) -> Response:
     service, limits = call.service, call.service.limits
-    body = await call.body()
-    try:
-        asked = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise bad_request("The body is not JSON.", 'Write {"sql": "SELECT …"}.') from error
-    if not isinstance(asked, dict) or not isinstance(asked.get("sql"), str) or asked.keys() - {"sql"}:
-        raise bad_request("The body is an object with a text `sql`.", 'Write {"sql": "SELECT …"}.')
+    sql = await call.text_member("sql", 'Write {"sql": "SELECT …"}.')
     wanted = await service.views_at(call["at_least"], call["wait"])
     if service.queries >= limits.queries_max:
         raise too_many("queries")
@@ -256,12 +249,13 @@ async def ask(call: Call) -> Response:
         found: QueryAnswer = await service.threads.run(
             query,
             service.reader,
-            asked["sql"],
+            sql,
             at_least=wanted,
             timeout=timedelta(0),
             limits=QueryLimits(
                 timedelta(seconds=limits.query_seconds_max),
                 min(call["limit"] or limits.query_rows_max, limits.query_rows_max),
+                limits.query_answer_bytes_max,
                 limits.query_bytes_max,
             ),
         )
