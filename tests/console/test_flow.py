@@ -24,7 +24,7 @@ def test_the_flow_shows_the_application_and_leads_into_its_parts(page: Page, sta
     graph = page.locator(".graph")
     for name in ("shop", "github", "HTTP", "shop.orders", "page_views", "revenue", "best_countries", "recommendations"):
         expect(graph.locator(".graph-title", has_text=re.compile(f"^{re.escape(name)}$"))).to_be_visible()
-    expect(graph.locator(".graph-heading")).to_have_text(["Sources", "Topics", "Views", "Readers"])
+    expect(graph.locator(".graph-heading")).to_have_text(["Sources", "Topics", "Views and dead letters", "Readers"])
     lefts = [graph.locator(f"[data-node='{node}']").bounding_box() for node in
              ("http:http", "topic:page_views", "view:visits", "group:recommendations")]  # fmt: skip
     xs = [box["x"] for box in lefts if box]

@@ -117,7 +117,7 @@ def test_a_query_reads_all_views_at_one_position(shop: Shop) -> None:
     answered = shop.client.post("/query", json={"sql": "SELECT count(*) AS n, max(text) AS t FROM v"})
     assert answered.json() == {
         "position": "0",
-        "columns": [{"name": "n", "type": "int64"}, {"name": "t", "type": "string"}],
+        "columns": [{"name": "n", "type": "bigint"}, {"name": "t", "type": "string"}],
         "rows": [{"n": 2, "t": "two"}],
         "cut": False,
     }

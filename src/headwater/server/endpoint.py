@@ -171,5 +171,5 @@ def authorize(service: Service, request: Request, scope: Scope | None) -> Token 
     if token is None:
         raise no_token("The token is not known." if text else "This needs a token.")
     if not allows(token.scope, scope):
-        raise Refused(403, "wrong_scope", f"This needs a token that may {scope}, and this one may {token.scope}.")
+        raise Refused(403, "wrong_scope", f"This needs a token with the scope {scope}, and this one has {token.scope}.")
     return token

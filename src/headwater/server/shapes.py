@@ -36,7 +36,7 @@ def thing(**members: Shape) -> Shape:
 
 
 ROW: Shape = {"type": "object", "description": "The columns by name; decimals as strings, binary as base64."}
-COLUMN = thing(name=TEXT, type=TEXT)
+COLUMN = thing(name=TEXT, type={"type": "string", "description": "As in SQL: bigint, decimal(12,2), array<string>."})
 ERROR = thing(error={**thing(code=TEXT, message=TEXT, hint=TEXT), "additionalProperties": True})
 BATCH = thing(
     batch=WHOLE,

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from headwater.log.lag import Lag, LagLimits
 from headwater.log.segments import Segment
 from headwater.log.topic import Topic
-from headwater.model.ddl import format_ddl
+from headwater.model.ddl import format_ddl, format_type
 from headwater.model.encoding import format_instant
 from headwater.server.answers import answer
 from headwater.server.endpoint import Call, Endpoint, json_answer
@@ -98,7 +98,7 @@ def _detail(service: Service, name: str) -> dict[str, object]:
     settings = {name: value for name, value in described.items() if name in topic.settings.__slots__}
     return {
         "topic": summary(service, topic, dead_letter_topics(log.topics())),
-        "columns": [{"name": field.name, "type": str(field.type)} for field in topic.schema],
+        "columns": [{"name": field.name, "type": format_type(field.type)} for field in topic.schema],
         "event_time": topic.event_time,
         "schemas": [{"version": number, "schema": format_ddl(one)} for number, one in enumerate(topic.schemas)],
         "settings": settings,

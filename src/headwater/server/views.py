@@ -15,6 +15,7 @@ from headwater.engine.querying import Answer as QueryAnswer
 from headwater.engine.querying import QueryLimits, query
 from headwater.engine.reading import decode_schema, stored_schema
 from headwater.engine.store import Generation
+from headwater.model.ddl import format_type
 from headwater.model.encoding import json_rows
 from headwater.model.position import Position
 from headwater.server import bodies, sse
@@ -272,7 +273,7 @@ async def ask(call: Call) -> Response:
 
 
 def _columns(schema: pa.Schema) -> list[dict[str, str]]:
-    return [{"name": field.name, "type": str(field.type)} for field in schema]
+    return [{"name": field.name, "type": format_type(field.type)} for field in schema]
 
 
 QUERY: dict[str, Any] = {**thing(sql=TEXT), "additionalProperties": False}

@@ -130,5 +130,5 @@ export function isGrowing(group) {
 export function refusal(scope) {
   const order = ["read", "write", "admin"];
   const held = live.session?.scope ?? "read";
-  return order.indexOf(held) >= order.indexOf(scope) ? "" : `This needs a token that may ${scope}; yours may ${held}.`;
+  return order.indexOf(held) >= order.indexOf(scope) ? "" : `This needs a token with the scope ${scope}; yours has ${held}.`;
 }

@@ -58,7 +58,7 @@ function picture(current) {
   const edges = current.edges.filter((edge) => byId.has(edge.from) && byId.has(edge.to));
   const depths = viewDepths(nodes, edges);
   const deepest = Math.max(0, ...depths.values());
-  const headings = ["Sources", "Topics", "Views"];
+  const headings = ["Sources", "Topics", nodes.some((node) => node.is_dead_letter) ? "Views and dead letters" : "Views"];
   headings[3 + deepest] = "Readers";
   const boxes = nodes.map((node) => ({
     id: node.id, kind: node.is_dead_letter ? "letters" : SOURCES.has(node.kind) ? "source" : node.kind,

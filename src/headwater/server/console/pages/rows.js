@@ -9,8 +9,8 @@ import { button, code, empty, failure, panel, table } from "../parts.js";
 const PAGE_ROWS = 50;
 // Views may change many times a second; people can not read as fast.
 const RELOAD_EVERY = 500;
-const NESTED = /^(large_)?(list|struct|map|fixed_size_list)/;
-const NUMBER = /^(u?int|float|double|decimal|half)/;
+const NESTED = /^(array|struct|map)/;
+const NUMBER = /^(tinyint|smallint|int|bigint|float|double|decimal)/;
 
 /** `key` gives the columns by which a row is known again, each with its type. */
 export function rows(name, key) {

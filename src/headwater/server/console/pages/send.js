@@ -124,13 +124,13 @@ export function example(columns) {
 }
 
 function valueOf(type) {
-  if (/^u?int|^(long|short|byte)/.test(type)) return 1;
-  if (/^(float|double|half)/.test(type)) return 1.5;
+  if (/^(tinyint|smallint|int|bigint)/.test(type)) return 1;
+  if (/^(float|double)/.test(type)) return 1.5;
   if (type.startsWith("decimal")) return "9.50";
   if (type.startsWith("timestamp")) return new Date().toISOString();
   if (type.startsWith("date")) return new Date().toISOString().slice(0, 10);
-  if (type === "bool") return true;
-  if (type.startsWith("list")) return [];
+  if (type === "boolean") return true;
+  if (type.startsWith("array")) return [];
   if (/^(struct|map)/.test(type)) return {};
-  return type.includes("binary") ? "aGVsbG8=" : "text";
+  return type === "binary" ? "aGVsbG8=" : "text";
 }
