@@ -112,6 +112,15 @@ def test_a_layout_overlaps_nowhere_and_leads_to_the_right(modules: Page, seed: i
         assert xs == sorted(xs)
 
 
+def test_a_label_widens_only_the_gap_that_it_stands_in(modules: Page) -> None:
+    nodes = [{"id": str(n), "column": n, "width": 100, "height": 47} for n in range(3)]
+    edges = [{"from": "0", "to": "1"}, {"from": "1", "to": "2", "room": 200}]
+    body = "return m.layout(given.nodes, given.edges, { columnGap: 50 });"
+    found = run(modules, "layers.js", body, {"nodes": nodes, "edges": edges})
+    assert [node["x"] for node in found["nodes"]] == [0, 150, 450]
+    assert found["width"] == 550
+
+
 FORMATS = (
     ("count(1234567)", "1,234,567"), ("count(null)", "–"), ("short(12345)", "12.3K"), ("short(999)", "999"),  # noqa: RUF001
     ("rate(0)", "0/s"), ("rate(0.05)", "<0.1/s"), ("rate(3.21)", "3.2/s"), ("rate(12345)", "12.3K/s"),

@@ -34,9 +34,9 @@ def test_changed_cells_flash_without_a_reload(page: Page, stage: Stage) -> None:
 def test_rows_are_ordered_filtered_and_shown_in_full(page: Page, stage: Stage) -> None:
     page.goto(f"{stage.url}/#/views/revenue")
     expect(page.locator(ROWS)).to_have_count(8)
-    page.get_by_role("button", name="country").click()
-    expect(page.locator(ROWS).first).to_contain_text("AT")
-    page.get_by_role("button", name="country").click()
+    # Twice, faster than the server answers.
+    page.get_by_role("button", name="country").dblclick()
+    expect(page.locator("th[aria-sort=descending]")).to_contain_text("country")
     expect(page.locator(ROWS).first).to_contain_text("SE")
     page.get_by_label("Value").fill("FR")
     page.get_by_label("Value").press("Enter")

@@ -2,7 +2,7 @@
 
 import { get, onSignedOut, send } from "./api.js";
 import { drawWith, h, redraw, render } from "./dom.js";
-import { duration } from "./format.js";
+import { counted, duration } from "./format.js";
 import { HELP, listen } from "./keys.js";
 import { live, start, statusNow, stop } from "./live.js";
 import { empty, failure, statusBadge } from "./parts.js";
@@ -76,6 +76,11 @@ function draw() {
       ? h("main", { class: "alone" }, signIn(signedIn))
       : live.session && h("div", { class: "shell" }, shell());
   render(document.getElementById("console"), shown ? [shown] : []);
+  if (state.marked !== state.page?.name) {
+    // On a phone the names of the pages are a row that may be wider than the screen.
+    state.marked = state.page?.name;
+    document.querySelector(".side nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  }
   document.title = [state.page?.title, live.flow?.application ?? "headwater"].filter(Boolean).join(" · ");
 }
 
@@ -106,7 +111,7 @@ function skip(event) {
 function mark(name) {
   if (name === "pipelines" && live.flow?.status === "failed") return h("span", { class: "badge bad" }, "failed");
   const open = name === "dead-letters" ? live.letters.open : 0;
-  return open ? h("span", { class: "badge warn", title: `${open} dead letters are open` }, open) : null;
+  return open ? h("span", { class: "badge warn", title: `${counted(open, "dead letter")} open` }, open) : null;
 }
 
 function connection() {

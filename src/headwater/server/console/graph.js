@@ -34,7 +34,8 @@ export function graph(name, nodes, edges, { label, headings = [], columnGap = 12
   const shape = JSON.stringify([nodes.map((node) => [node.id, node.column, node.title, node.lines.length, node.room]), edges.map((edge) => [edge.from, edge.to])]);
   if (kept.get(name)?.shape !== shape) {
     const boxes = nodes.map((node) => ({ id: node.id, column: node.column, width: boxWidth(node), height: 30 + 17 * node.lines.length }));
-    kept.set(name, { shape, placed: layout(boxes, edges, { columnGap: Math.max(columnGap, ...edges.map((edge) => widthOf(edge.label ?? "", LINE) + 40)), rowGap: rows > 1 ? 22 : 16 }) });
+    const spaced = edges.map((edge) => ({ ...edge, room: edge.label ? widthOf(edge.label, LINE) + 40 : 0 }));
+    kept.set(name, { shape, placed: layout(boxes, spaced, { columnGap, rowGap: rows > 1 ? 22 : 16 }) });
   }
   const { placed } = kept.get(name);
   const places = new Map(placed.nodes.map((node) => [node.id, node]));

@@ -4,8 +4,9 @@ const SWEEPS = 6;
 const DUMMY_HEIGHT = 14;
 
 /**
- * Lays out nodes `{id, column, width, height}` and edges `{from, to}`, which lead to a column further right.
+ * Lays out nodes `{id, column, width, height}` and edges `{from, to, room}`, which lead to a column further right.
  *
+ * `room` is how much an edge needs before the column that it leads to; an edge without takes what there is.
  * Gives each node its `x` and `y` (of its upper left corner), each edge its `points`, and the whole a width and a height.
  * An edge over several columns passes between the nodes of those in between. Edges that lead nowhere are left out.
  */
@@ -21,7 +22,7 @@ export function layout(nodes, edges, { columnGap = 110, rowGap = 18 } = {}) {
   order(full, links);
   const height = stack(full, rowGap);
   settle(full, links, rowGap, height);
-  const width = spread(full, columnGap);
+  const width = spread(full, (column) => Math.max(columnGap, ...known.map(({ to, room }) => (byId.get(to).column === column ? room ?? 0 : 0))));
   const top = Math.min(0, ...full.flat().map((node) => node.y));
   for (const node of full.flat()) node.y -= top;
   return {
@@ -110,14 +111,15 @@ function settle(columns, links, gap, height) {
 }
 
 /** Gives every column its place, and its boxes one width; the width of all. */
-function spread(columns, gap) {
-  let x = 0;
-  for (const column of columns) {
+function spread(columns, gapBefore) {
+  let end = 0;
+  columns.forEach((column, place) => {
+    const x = place === 0 ? 0 : end + gapBefore(column[0].column);
     const width = Math.max(...column.map((node) => node.width));
     for (const node of column) Object.assign(node, { x, width });
-    x += width + gap;
-  }
-  return Math.max(0, x - gap);
+    end = x + width;
+  });
+  return end;
 }
 
 /** From the right side of one node to the left side of the next. */

@@ -50,10 +50,10 @@ function listed(letters, state) {
     return empty("There are no dead letters.", "A topic with `dead_letter=\"misfits\"` puts aside what does not fit it; a view with `on_error=\"dead_letter\"` what makes it fail. Without, such a record is refused, or stops the pipeline.");
   }
   return table([
-    { name: "When", cell: (one) => time(one.at) },
     { name: "What", cell: (one) => what(one) },
-    { name: "Topic", cell: (one) => one.topic },
     { name: "Reason", wide: true, cell: (one) => one.reason },
+    { name: "Topic", cell: (one) => one.topic },
+    { name: "When", cell: (one) => time(one.at) },
     { name: "Record", wide: true, cell: (one) => h("code", { class: "clip" }, originalOf(one)) },
     ...(state === "open" ? [] : [{ name: STATES[state], cell: (one) => time(one.dealt_with_at) }]),
   ], letters, { key: (one) => one.id, label: "Dead letters", open: (one) => { location.hash = `#/dead-letters/${encodeURIComponent(one.id)}`; } });

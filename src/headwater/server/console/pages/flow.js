@@ -169,12 +169,12 @@ function list(current) {
     const nodes = current.nodes.filter(belongs).sort((a, b) => Number(a.is_dead_letter ?? 0) - Number(b.is_dead_letter ?? 0));
     return nodes.length > 0 && h("section", { key: title }, h("h2", {}, title), h("ul", {}, nodes.map((node) => h("li", { key: node.id },
       h("a", { href: hrefOf(node, current.edges) ?? "#/flow" }, h("b", {}, titleOf(node)), h("span", {}, [...described(node).lines, node.kind === "topic" && rate(node.per_second)].filter(Boolean).join(" · ")),
-        reads(node, current.edges))))));
+        reads(node, current))))));
   }));
 }
 
-function reads(node, edges) {
-  const from = edges.filter((edge) => edge.to === node.id).map((edge) => edge.from.replace(/^\w+:/, ""));
+function reads(node, { nodes, edges }) {
+  const from = edges.filter((edge) => edge.to === node.id).map((edge) => titleOf(nodes.find((one) => one.id === edge.from)));
   return from.length > 0 && h("span", { class: "muted" }, `from ${from.join(", ")}`);
 }
 

@@ -36,7 +36,7 @@ function pipeline(one) {
       ["Behind", one.behind === null ? "–" : counted(one.behind, "commit")],
       ["Freshness", duration(one.freshness_seconds), "From the last commit to its publication."],
       ["Last batch", time(one.last_published_at)],
-      ["Runs", one.runs_here ? "in this process" : "in another process", one.runs_here ? null : "This server can only see what it publishes."]),
+      ["Runs", one.runs_here ? "in this process" : one.position === null ? "not seen yet" : "in another process", one.runs_here ? null : "This server can only see what it publishes."]),
     one.batches.length ? [charts(), batches(one)] : unpublished(one),
     state(one),
     generations(one));

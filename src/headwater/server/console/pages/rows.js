@@ -14,7 +14,7 @@ const NUMBER = /^(tinyint|smallint|int|bigint|float|double|decimal)/;
 
 /** `key` gives the columns by which a row is known again, each with its type. */
 export function rows(name, key) {
-  const where = conditions(() => { offset = 0; load(); });
+  const where = conditions(() => { offset = 0; turn(); });
   let order = "";
   let offset = 0;
   let found = null;
@@ -46,6 +46,13 @@ export function rows(name, key) {
       redraw();
     }
     busy = false;
+  }
+
+  /** Shows at once what somebody has chosen, and asks for it without waiting as changes do. */
+  function turn() {
+    last = 0;
+    redraw();
+    load();
   }
 
   /** Takes a page in. A row that was there before, on the same page, knows which of its values have changed. */
@@ -84,11 +91,20 @@ export function rows(name, key) {
   function head(column) {
     const up = order === column.name;
     const down = order === `-${column.name}`;
-    const turn = () => { order = up ? `-${column.name}` : down ? "" : column.name; offset = 0; load(); };
+    // By what is chosen when the button is, not when it was drawn: the second of two clicks may come before the answer.
+    const choose = () => {
+      order = { [column.name]: `-${column.name}`, [`-${column.name}`]: "" }[order] ?? column.name;
+      offset = 0;
+      turn();
+    };
     return {
       sorted: up ? "ascending" : down ? "descending" : null,
-      head: h("button", { type: "button", class: "sort", onclick: turn, title: `${column.type}. Choose to order by it.` }, column.name, up ? " ↑" : down ? " ↓" : ""),
+      head: h("button", { type: "button", class: "sort", onclick: choose, title: `${column.type}. Choose to order by it.` }, column.name, up ? " ↑" : down ? " ↓" : ""),
     };
+  }
+
+  function lastOffset() {
+    return Math.floor((found.matching - 1) / PAGE_ROWS) * PAGE_ROWS;
   }
 
   function content() {
@@ -104,9 +120,9 @@ export function rows(name, key) {
           row[column.name] === null ? h("span", { class: "muted" }, "null") : cell(row[column.name])),
       })), [...known.values()], { key: (one) => one.key, label: `Rows of ${name}`, rowClass: (one) => (one.fresh ? "fresh" : ""), open: (one) => { chosen = one.key; redraw(); } }),
       h("div", { class: "more" },
-        button("Previous", { onclick: () => { offset = Math.max(0, offset - PAGE_ROWS); load(); }, disabled: found.offset === 0 }),
+        button("Previous", { onclick: () => { offset = Math.max(0, offset - PAGE_ROWS); turn(); }, disabled: found.offset === 0 }),
         h("span", { class: "muted" }, `${count(found.offset + 1)}–${count(end)} of ${count(found.matching)}`),
-        button("Next", { onclick: () => { offset += PAGE_ROWS; load(); }, disabled: end >= found.matching }),
+        button("Next", { onclick: () => { offset = Math.min(offset + PAGE_ROWS, lastOffset()); turn(); }, disabled: end >= found.matching }),
         h("span", { class: "muted", title: "All of these rows are as of this position of the log." }, `position ${found.position}`)),
     ];
   }
