@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import socket
+import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from headwater.engine import store
+from headwater.engine.subscription import Changes, Subscription
 from headwater.server import frames
 from headwater.server.sse import Mark
 from tests.server.shop import Event, Shop, added_up, following, opened
@@ -178,6 +182,47 @@ def test_who_is_too_slow_is_dropped_and_told(tmp_path: Path) -> None:
         with following(shop.server.url, CHANGES, marks[-1]) as events:
             going_on = [events.next().id for _ in range(COUNT - len(marks) + 1)]
         assert [*marks, *going_on] == [f"{number}.1" for number in range(COUNT + 1)]
+
+
+def test_all_who_follow_a_topic_share_a_look_at_its_ends(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Counted:
+        looks = 0
+
+        def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
+            self.looks += 1
+            time.sleep(0.2)
+            return shop.app.log.offsets(topic)
+
+    async def together() -> list[Mapping[int, int]]:
+        return list(await asyncio.gather(*(shop.service.ends("pushes") for _ in range(100))))
+
+    loop, log = shop.server._loop, Counted()
+    assert loop is not None
+    monkeypatch.setattr(shop.service, "log", log)
+    assert asyncio.run_coroutine_threadsafe(together(), loop).result(30) == [{0: 0}] * 100
+    assert log.looks == 1
+
+
+def test_a_hub_that_breaks_tells_its_followers_and_the_next_one_goes_on(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poll = Subscription.poll
+
+    def broken(self: Subscription, timeout: timedelta | None = timedelta(0)) -> Changes | None:
+        if threading.current_thread().name.startswith("headwater-view-"):
+            raise sqlite3.OperationalError("secret detail")
+        return poll(self, timeout)
+
+    with following(shop.server.url, CHANGES) as events:
+        first = events.next()
+        monkeypatch.setattr(Subscription, "poll", broken)
+        shop.publish((7, "seven", 1), position=7)
+        told = [event for event in events if event.name == "dropped"]
+    assert len(told) == 1
+    assert "secret detail" not in str(told[0].data)
+    monkeypatch.undo()
+    with following(shop.server.url, CHANGES, first.id) as events:
+        assert events.next().id == "7.1"
 
 
 def test_a_client_that_takes_nothing_is_given_up(tmp_path: Path) -> None:

@@ -107,11 +107,16 @@ def status_of(error: HeadwaterError) -> int:
     return next(status for kind, status in STATUS if isinstance(error, kind))
 
 
+def message_of(error: HeadwaterError) -> str:
+    """What a client is told: nothing of the inside of a bug."""
+    return "Something is wrong in headwater itself." if isinstance(error, InternalError) else error.message
+
+
 def error_body(error: HeadwaterError) -> dict[str, object]:
     """The body of every answer that is an error."""
-    about: dict[str, object] = {"code": error.code, "message": error.message, "hint": error.hint}
+    about: dict[str, object] = {"code": error.code, "message": message_of(error), "hint": error.hint}
     if isinstance(error, InternalError):
-        about["message"], about["hint"] = "Something is wrong in headwater itself.", "The server's log has more."
+        about["hint"] = "The server's log has more."
     if isinstance(error, InvalidRecords):
         about |= {
             "topic": error.topic,

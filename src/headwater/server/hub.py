@@ -7,19 +7,20 @@ costs nothing but its place, and when the ring has gone past that, it is dropped
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import timedelta
 from pathlib import Path
 
 from headwater.engine.failures import NotYet, UnknownView
 from headwater.engine.reading import Reader, stored_schema
 from headwater.engine.subscription import Changes, Subscription
-from headwater.errors import HeadwaterError, UsageError
+from headwater.errors import HeadwaterError, InternalError, UsageError
 from headwater.server import sse
 from headwater.server.answers import HEARTBEAT_SECONDS
-from headwater.server.failures import error_body
+from headwater.server.failures import error_body, message_of
 from headwater.server.frames import frames, mark_of
 from headwater.server.limits import Limits
 from headwater.server.ring import Change, Ring
@@ -29,6 +30,7 @@ from headwater.server.threads import Threads
 POLL = timedelta(seconds=1)
 READS_AT_ONCE_MAX = 4
 """Subscribers that read from the store at once, before they join the ring."""
+_log = logging.getLogger("headwater.server")
 
 
 class _Ended(Exception):
@@ -94,7 +96,7 @@ class Hub:
                 mark = change.mark
                 continue
             if self._ended.is_set() or self.failure is not None:
-                yield _dropped(mark, "The server ends." if self.failure is None else self.failure.message)
+                yield _dropped(mark, "The server ends." if self.failure is None else message_of(self.failure))
                 return
             try:
                 async with asyncio.timeout(HEARTBEAT_SECONDS):
@@ -198,9 +200,15 @@ class Hub:
                     if found is not None:
                         tell(self._take, ring, mark_of(found), self._frame(found))
         except HeadwaterError as error:
+            self._tell_failure(tell, error)
+        except Exception:  # noqa: BLE001 - whatever it is, nobody may wait for changes that do not come
+            if not self._ended.is_set():
+                _log.exception("Following view %s failed", self.view)
+                self._tell_failure(tell, InternalError("unexpected"))
+
+    def _tell_failure(self, tell: Callable[..., object], error: HeadwaterError) -> None:
+        with suppress(RuntimeError):  # the event loop has ended
             tell(self._fail, error)
-        except RuntimeError:
-            return  # the event loop has ended
 
     def _frame(self, found: Changes) -> bytes | None:
         if found.rows.nbytes > self._limits.ring_bytes_max:

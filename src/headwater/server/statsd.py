@@ -6,6 +6,7 @@ time (it counts that per socket), lines that are no samples, and samples that th
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import socket
@@ -28,6 +29,7 @@ GATHER_SAMPLES_MAX = 10_000
 """Samples are appended together, after so long or when they are so many."""
 _TYPES = frozenset({"c", "g", "ms", "h", "s", "d"})
 _KERNEL = Path("/proc/net/udp")
+_log = logging.getLogger("headwater.server")
 
 
 @dataclass(slots=True)
@@ -159,6 +161,9 @@ class Listener:
             self.counts.samples += len(rows)
         except HeadwaterError:
             # Nobody waits for an answer: that they are lost is told by the count.
+            self.counts.refused += len(rows)
+        except Exception:  # noqa: BLE001 - one failure must not end the listening
+            _log.exception("StatsD samples could not be appended")
             self.counts.refused += len(rows)
 
 
