@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from datetime import timedelta
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.server.running import SWITCH_SECONDS
 from tests.server.shop import Shop, following, opened
 
 
@@ -209,6 +211,24 @@ def test_a_read_waits_for_its_position(shop: Shop, path: str) -> None:
     status, body = ask(20)
     later.join()
     assert (status, body["position"]) == (200, "4")
+
+
+def test_a_thread_that_computes_lets_requests_in(shop: Shop) -> None:
+    """At Python's own interval, each of the three threads that a read goes through waits for 5 ms."""
+    ended = threading.Event()
+
+    def compute() -> None:
+        while not ended.is_set():
+            sum(range(1000))
+
+    assert sys.getswitchinterval() <= SWITCH_SECONDS
+    computing = threading.Thread(target=compute)
+    computing.start()
+    try:
+        assert shop.client.get("/views/v/1").status_code == 200
+    finally:
+        ended.set()
+        computing.join()
 
 
 def test_many_that_wait_hold_up_nobody(shop: Shop) -> None:
