@@ -157,15 +157,21 @@ class Reader:
         return self._snapshot([view], fetch, at_least, timeout)
 
     def find(
-        self, view: str, key: Mapping[str, pa.Array], at_least: Position | None = None, timeout: timedelta = WAIT
+        self,
+        view: str,
+        key: Mapping[str, pa.Array] | Callable[[pa.Schema], Mapping[str, pa.Array]],
+        at_least: Position | None = None,
+        timeout: timedelta = WAIT,
     ) -> Snapshot:
         """As `read`, only the rows of one view whose columns have these values, each an array of one value.
 
-        Costs by the number of rows that are found. Raises `UsageError` for a column that is nested or not there.
+        The key may be made from the view's stored columns, as of the same moment. Costs by the number of rows that are
+        found. Raises `UsageError` for a column that is nested or not there.
         """
 
         def fetch(runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
-            return consolidate_few(find(self.runs_directory, runs, schema, key))
+            wanted = key(schema) if callable(key) else key
+            return consolidate_few(find(self.runs_directory, runs, schema, wanted))
 
         return self._snapshot([view], fetch, at_least, timeout)
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from headwater.engine.failures import UnknownView
 from headwater.engine.querying import Answer as QueryAnswer
 from headwater.engine.querying import QueryLimits, query
-from headwater.engine.reading import decode_schema, stored_schema
+from headwater.engine.reading import decode_schema
 from headwater.engine.store import Generation
 from headwater.model.ddl import format_type
 from headwater.model.encoding import json_rows
@@ -194,12 +194,17 @@ async def by_key(call: Call) -> Response:
     parts = [unquote(part) for part in raw.split("/")[3:]]
 
     def find() -> tuple[Position, dict[str, object]]:
-        current = service.reader.current()
-        schema = pa.schema([]) if current is None else pa.schema(list(stored_schema(current, call["view"]))[1:-1])
-        key = _key(parts, key_columns(service, call["view"], schema), schema)
+        shown: dict[str, object] = {}
+
+        def key(schema: pa.Schema) -> dict[str, pa.Array]:
+            # Around the columns of the view are the hash of a row and its weight.
+            columns = service.app.keys.get(call["view"]) or schema.names[1:-1][:1]
+            made = _key(parts, columns, schema)
+            shown.update(next(json_rows(pa.table(made))))
+            return made
+
         snapshot = service.reader.find(call["view"], key, wanted, timedelta(0))
         rows = list(json_rows(snapshot.tables[call["view"]].slice(0, service.limits.page_rows_max)))
-        shown = next(json_rows(pa.table(key)))
         if not rows:
             raise Refused(
                 404,
