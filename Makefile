@@ -1,6 +1,6 @@
 # Every command of the project; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-log bench-engine bench-capture servers torture-log torture-capture fuzz-views lock clean bench-server browser pictures
+.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server servers pictures torture-log torture-capture fuzz-views lock clean
 
 bin := .venv/bin
 python := $(bin)/python
@@ -32,13 +32,9 @@ servers:
 	@tools/test_servers
 
 test: setup servers ## run every test, or some: make test TESTS=tests/unit TEST_OPTIONS=-x
-browser:
-	@tools/chromium
-
-test: setup browser ## run every test, or some: make test TESTS=tests/unit TEST_OPTIONS=-x
 	$(bin)/pytest $(TEST_OPTIONS) $(TESTS)
 
-pictures: setup browser ## make the pictures of the console in docs/pictures/console
+pictures: setup servers ## make the pictures of the console in docs/pictures/console
 	PYTHONPATH=. $(python) tools/screenshots.py
 
 check: setup ## check format, style, types and the layers
