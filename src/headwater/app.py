@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import pyarrow as pa
 
+from headwater.connectors.webhooks.options import Start, WebhookOptions
+from headwater.connectors.webhooks.sender import Sender
+from headwater.connectors.webhooks.target import parse_target
+from headwater.connectors.webhooks.webhook import Webhook
 from headwater.engine.explanation import Explanation
 from headwater.engine.failures import UnknownView
 from headwater.engine.functions import Function
@@ -50,6 +54,7 @@ class App:
         self._keys: dict[str, tuple[str, ...]] = {}
         self._hooks: dict[str, Hook] = {}
         self._statsd: Statsd | None = None
+        self._webhooks: dict[str, Webhook] = {}
         self._functions: list[Function] = []
         self._sources: dict[str, PostgresSource] = {}
         self._pipeline_options = pipeline
@@ -136,6 +141,41 @@ class App:
         """StatsD samples that the server takes over UDP, as records of a topic, which is made."""
         self._statsd = Statsd(topic, host, port)
         self.topic(topic, STATSD_SCHEMA)
+
+    def webhook(
+        self,
+        name: str,
+        *,
+        view: str,
+        url: str,
+        secret: str | Sequence[str],
+        start: Start = "now",
+        allow_private: bool = False,
+    ) -> Webhook:
+        """A sink: `headwater run` posts each change of a view as JSON, in order, at least once, signed.
+
+        It begins with what changes from now on, or with the `content`. It is signed as Standard Webhooks are, with each
+        of several secrets, so that they can be changed. Only public addresses are sent to, over HTTPS, unless
+        `allow_private`. Take secrets, and URLs that hold one, from the environment.
+        """
+        check_name("webhook", name)
+        if name in self._webhooks:
+            raise UsageError(f"There are two webhooks called {name!r}.", hint="Give one of them another name.")
+        secrets = (secret,) if isinstance(secret, str) else tuple(secret)
+        target = parse_target(url, allow_private=allow_private)
+        self._webhooks[name] = Webhook(self.directory, WebhookOptions(name, view, target, secrets, start))
+        return self._webhooks[name]
+
+    @property
+    def webhooks(self) -> Mapping[str, Webhook]:
+        """The webhooks that are sent."""
+        return dict(self._webhooks)
+
+    def senders(self, *, say: Callable[[str], None] = lambda _: None) -> list[Sender]:
+        """What sends the webhooks, each to be run in a thread. Raises `UnknownView`."""
+        for webhook in self._webhooks.values():
+            self._check_known(webhook.view)
+        return [webhook.sender(say=say) for webhook in self._webhooks.values()]
 
     @property
     def hooks(self) -> Mapping[str, Hook]:

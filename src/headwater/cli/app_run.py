@@ -53,13 +53,13 @@ def run(
 
     Files `*.sql` beside the application are views, too: revenue.sql is the view revenue. Ctrl-C and SIGTERM let the
     batch that is running end. Another run of the same application takes over from this one. With --once nothing is
-    served. When a record makes a view fail, the server goes on and tells so, until it is ended.
+    served, and no webhook is sent. When a record makes a view fail, the server goes on and tells so, until it is ended.
     """
     address = address_of(host, port, certificate, key) if server and not once else None
     with (
         load(application) as app,
         Ending() as ending,
-        capturing(app) as captures,
+        capturing(app, sending=not once) as captures,
         _served(app, address, limits) as state,
     ):
         try:

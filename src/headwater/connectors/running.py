@@ -1,4 +1,4 @@
-"""Captures that run beside something else, each in a thread of its own."""
+"""Captures, and what sends webhooks, beside something else, each in a thread of its own."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Protocol, Self
 
 
 class Runs(Protocol):
-    """What captures a source: until it is stopped, or something happens that only a person can mend."""
+    """What captures a source or sends to a sink: until it is stopped, or only a person can mend what has happened."""
 
     def run(self) -> None: ...
 
     def stop(self) -> None: ...
 
     def is_ready(self) -> bool:
-        """Whether its topics are there, with everything that was there when it began."""
+        """Whether its topics are there, with everything that was there when it began; a sink has none."""
 
 
 class Captures:

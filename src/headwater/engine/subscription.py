@@ -92,6 +92,11 @@ class Subscription:
             if found is not None:
                 yield found
 
+    @property
+    def reached(self) -> tuple[Position, int] | None:
+        """The position up to which everything was given, and its generation; None before the first look."""
+        return None if self._place is None else (self._place.position, self._place.generation.id)
+
     def poll(self, timeout: timedelta | None = timedelta(0)) -> Changes | None:
         """The next changes; None if there were none for so long. Raises `PositionGone`, `UnknownView`."""
         deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
@@ -237,6 +242,17 @@ def subscribe(
 ) -> Subscription:
     """Follows a view: its content, unless `after` says what is known already, and then every change."""
     return Subscription(directory, view, after, generation=generation)
+
+
+def rows_behind(reader: Reader, view: str, position: int, generation: int) -> int:
+    """How many changed rows of a view come behind a position that a generation had, of those that are kept."""
+    query = (
+        "SELECT run FROM changes WHERE view = ? AND position > ? AND generation IN "
+        "(SELECT id FROM generations WHERE id = ? OR status = 'current')"
+    )
+    with reader.transaction() as tx:
+        found = [] if tx is None else tx.execute(query, (view, position, generation)).fetchall()
+    return sum(Run.from_json(json.loads(run)).rows for (run,) in found)
 
 
 def _view_runs(tx: sqlite3.Connection, generation: int, view: str) -> list[Run]:

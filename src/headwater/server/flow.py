@@ -1,8 +1,9 @@
-"""The flow of the whole: sources, topics, views and readers as a graph with live figures, and samples for charts."""
+"""The flow of the whole: sources, topics, views and who reads them as a graph with live figures, samples for charts."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from starlette.responses import Response
@@ -92,6 +93,10 @@ def graph(service: Service) -> dict[str, object]:
         if count:
             nodes.append(_node("subscribers", view, count=count))
             edges.append(_edge("view", view, "subscribers", view, rates["views"].get(view)))
+    for webhook in service.app.webhooks.values():
+        state = webhook.status(service.reader)
+        nodes.append(_node("webhook", webhook.name, **asdict(state)))
+        edges.append(_edge("view", webhook.view, "webhook", webhook.name, rates["views"].get(webhook.view), state.lag))
     return {
         "application": service.app.name,
         "position": None if current is None else str(current.position),
@@ -159,7 +164,7 @@ def _node(kind: str, name: str, **about: object) -> dict[str, object]:
 def _edge(
     kind: str, name: str, to_kind: str, to: str, per_second: float | None, lag: int | None = None
 ) -> dict[str, object]:
-    """`lag` is how many records the reader at the end has still to read."""
+    """`lag` is how many records, or changed rows, the reader at the end has still to read."""
     return {"from": f"{kind}:{name}", "to": f"{to_kind}:{to}", "per_second": per_second, "lag": lag}
 
 

@@ -7,7 +7,6 @@ stripe    `stripe-signature: t=SECONDS,v1=HEX,...` over `timestamp.body`; the id
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import json
@@ -15,13 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from headwater.model import signing
 from headwater.model.inlets import Hook
 from headwater.server.failures import Refused
 
 TOLERANCE = timedelta(minutes=5)
 """A signature that is older, or so far in the future, is refused: somebody may have recorded it."""
 ID_LENGTH_MAX = 256
-_STANDARD_PREFIX = "whsec_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +47,15 @@ def sign(hook: Hook, identity: str, body: bytes, at: datetime) -> dict[str, str]
         return {"x-hub-signature-256": f"sha256={_hmac(secret.encode(), body).hex()}", "x-github-delivery": identity}
     if hook.style == "stripe":
         return {"stripe-signature": f"t={seconds},v1={_hmac(secret.encode(), b'%d.%b' % (seconds, body)).hex()}"}
-    signed = base64.b64encode(_hmac(_standard_key(secret), f"{identity}.{seconds}.".encode() + body)).decode()
-    return {"webhook-id": identity, "webhook-timestamp": str(seconds), "webhook-signature": f"v1,{signed}"}
+    return signing.headers([secret], identity, body, at)
 
 
 def _standard(hook: Hook, headers: Mapping[str, str], body: bytes, now: datetime) -> Delivery:
     identity = _header(headers, "webhook-id")
     sent_at = _instant(_header(headers, "webhook-timestamp"), now)
     given = [part[3:] for part in _header(headers, "webhook-signature").split(" ") if part.startswith("v1,")]
-    signed = f"{identity}.{headers['webhook-timestamp']}.".encode() + body
-    expected = (base64.b64encode(_hmac(_standard_key(secret), signed)).decode() for secret in hook.secrets)
+    seconds = headers["webhook-timestamp"]
+    expected = (signing.signature(secret, identity, seconds, body) for secret in hook.secrets)
     _check_any(given, expected)
     return Delivery(identity, _text(_object(body).get("type")), sent_at)
 
@@ -88,15 +86,6 @@ def _check_any(given: Iterable[str], expected: Iterator[str]) -> None:
     fits = [hmac.compare_digest(one, other.encode()) for other in expected for one in offered]
     if not any(fits):
         raise _refused("The signature does not fit the body.")
-
-
-def _standard_key(secret: str) -> bytes:
-    if not secret.startswith(_STANDARD_PREFIX):
-        return secret.encode()
-    try:
-        return base64.b64decode(secret.removeprefix(_STANDARD_PREFIX), validate=True)
-    except ValueError:
-        return secret.encode()
 
 
 def _hmac(key: bytes, content: bytes) -> bytes:

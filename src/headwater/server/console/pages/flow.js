@@ -112,10 +112,21 @@ function described(node) {
     };
   }
   if (node.kind === "group") return { lines: [`group · lag ${short(node.lag)}`], about: [`${counted(node.lag, "record")} still to read`] };
+  if (node.kind === "webhook") return sent(node);
   if (node.kind === "subscribers") return { lines: [counted(node.count, "follower")] };
   if (node.kind === "hook") return { lines: [`webhooks · ${node.style}`] };
   if (node.kind === "statsd") return { lines: [`${short(node.samples)} samples`], about: Object.entries(node).filter(([, value]) => typeof value === "number").map(([name, value]) => `${name.replaceAll("_", " ")} ${count(value)}`) };
   return { lines: [NAMES[node.kind] ?? node.kind] };
+}
+
+/** What a webhook that is sent says: whether it arrives, and why not. */
+function sent(node) {
+  const lag = node.lag === null ? "nothing sent yet" : `lag ${short(node.lag)}`;
+  const state = { running: lag, retrying: `✗ tried again · ${lag}`, paused: `✗ paused · ${lag}` }[node.status];
+  return {
+    lines: [`webhook · ${node.target.replace(/^https:\/\//, "")}`, state],
+    about: [`${counted(node.messages, "message")} sent to ${node.target}`, node.lag !== null && `${counted(node.lag, "changed row")} still to send`, node.error].filter(Boolean),
+  };
 }
 
 function verified(verification) {
@@ -128,7 +139,7 @@ function verified(verification) {
 function hrefOf(node, edges) {
   const name = encodeURIComponent(node.name);
   const fed = edges.find((edge) => edge.from === node.id)?.to.replace("topic:", "");
-  const read = edges.find((edge) => edge.to === node.id)?.from.replace("topic:", "");
+  const read = edges.find((edge) => edge.to === node.id)?.from.replace(/^\w+:/, "");
   if (node.is_dead_letter) return "#/dead-letters";
   return {
     topic: `#/topics/${name}`,
@@ -136,6 +147,7 @@ function hrefOf(node, edges) {
     capture: "#/capture",
     http: "#/send",
     subscribers: `#/views/${name}/changes`,
+    webhook: read && `#/views/${encodeURIComponent(read)}/changes`,
     group: read && `#/topics/${encodeURIComponent(read)}/groups`,
   }[node.kind] ?? (fed && `#/topics/${encodeURIComponent(fed)}`);
 }
@@ -149,11 +161,11 @@ function flowing(edge, edges, byId, current) {
   if (edge.lag !== null && edge.lag !== undefined) parts.push(`lag ${short(edge.lag)}`);
   if (from.kind === "topic" && to.kind === "view" && current.freshness_seconds !== null) parts.push(duration(current.freshness_seconds));
   const moves = speed > 0;
-  const late = to.kind === "group" ? isGrowing(to.name) : to.kind === "view" && statusNow() === "behind";
+  const late = to.kind === "group" ? isGrowing(to.name) : to.kind === "webhook" ? to.status !== "running" : to.kind === "view" && statusNow() === "behind";
   return {
     label: parts.join(" · "),
     kind: `${moves ? "moves" : "rests"} ${late ? "late" : ""}`,
-    about: [speed !== null && "records or changed rows per second", edge.lag !== null && "records that are still to be read", to.kind === "view" && "freshness: from commit to publication"].filter(Boolean).join("; "),
+    about: [speed !== null && "records or changed rows per second", edge.lag !== null && "records or changed rows that are still to be read", to.kind === "view" && "freshness: from commit to publication"].filter(Boolean).join("; "),
   };
 }
 
@@ -163,7 +175,7 @@ function list(current) {
     ["Sources", (node) => SOURCES.has(node.kind)],
     ["Topics", (node) => node.kind === "topic" && isShown(node)],
     ["Views", (node) => node.kind === "view"],
-    ["Readers", (node) => node.kind === "group" || node.kind === "subscribers"],
+    ["Readers", (node) => ["group", "subscribers", "webhook"].includes(node.kind)],
   ];
   return h("div", { class: "flow-list" }, groups.map(([title, belongs]) => {
     const nodes = current.nodes.filter(belongs).sort((a, b) => Number(a.is_dead_letter ?? 0) - Number(b.is_dead_letter ?? 0));

@@ -1,0 +1,1 @@
+"""Webhooks out: every change of a view, sent to somebody's address."""

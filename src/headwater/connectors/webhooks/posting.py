@@ -1,0 +1,153 @@
+"""One POST to an address that was checked: within a time, without redirects, and with an answer nobody has to read."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Literal
+
+from headwater.connectors.webhooks.addresses import Endpoint, NotPublic, resolve
+from headwater.connectors.webhooks.target import Target
+
+CONNECT_SECONDS_MAX = 10.0
+POST_SECONDS_MAX = 30.0
+"""From the first connection to the end of the answer, however slowly it comes."""
+ANSWER_BYTES_MAX = 64 << 10
+"""So much of an answer is taken, and forgotten: only its status counts."""
+
+_PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a webhook did not arrive, or may not have. `reason` shows neither path nor secret nor what was answered.
+
+    passing  nobody answers, or cannot now: it may well work later
+    refused  it will hardly work before somebody changes something
+    gone     the receiver wants no more of them
+    """
+
+    reason: str
+    kind: Literal["passing", "refused", "gone"] = "passing"
+    retry_after: float | None = None
+
+
+class Poster:
+    """Posts, one at a time, each within some seconds."""
+
+    def __init__(self, target: Target, seconds_max: float = POST_SECONDS_MAX) -> None:
+        self._target, self._seconds_max = target, seconds_max
+        self._context = ssl.create_default_context() if target.scheme == "https" else None
+        self._socket: socket.socket | None = None
+        self._ends_at = 0.0
+        self._closed = False
+
+    def close(self) -> None:
+        """Ends what is under way, from any thread; nothing is posted any more."""
+        self._closed = True
+        self._abort()
+
+    def post(self, headers: Mapping[str, str], body: bytes) -> Failure | None:
+        """Sends it; None if it was taken."""
+        target = self._target
+        try:
+            # The one and only time that the name is looked up: what is checked is what is connected to.
+            endpoints = resolve(target.host, target.port, allow_private=target.allow_private)
+        except NotPublic as error:
+            return Failure(f"{target} is at {error.address}, which is no public address", "refused")
+        except OSError as error:
+            return Failure(f"{target} is not found: {_said(error)}")
+        self._ends_at = time.monotonic() + self._seconds_max
+        # A timeout of the socket is for each piece that comes, and pieces may come for ever.
+        limit = threading.Timer(self._seconds_max, self._abort)
+        limit.daemon = True
+        limit.start()
+        try:
+            with self._connected(endpoints) as connected:
+                return self._exchange(connected, headers, body)
+        except (OSError, http.client.HTTPException) as error:
+            said = "it takes too long" if time.monotonic() >= self._ends_at else _said(error)
+            return Failure(f"{target} does not answer: {said}")
+        finally:
+            limit.cancel()
+            self._socket = None
+
+    def _abort(self) -> None:
+        connected = self._socket
+        if connected is not None:
+            with suppress(OSError):
+                connected.shutdown(socket.SHUT_RDWR)
+
+    def _connected(self, endpoints: list[Endpoint]) -> socket.socket:
+        """A connection to the first that takes it, which has shown its certificate if it needs one."""
+        failure: OSError = TimeoutError()
+        for endpoint in endpoints:
+            left = self._ends_at - time.monotonic()
+            if self._closed or left <= 0:
+                break
+            self._socket = plain = socket.socket(endpoint.family, socket.SOCK_STREAM)
+            try:
+                plain.settimeout(min(CONNECT_SECONDS_MAX, left))
+                plain.connect(endpoint.address)
+                if self._context is None:
+                    return plain
+                # The name of the certificate is that of the URL, whatever address it has.
+                self._socket = wrapped = self._context.wrap_socket(plain, server_hostname=self._target.host)
+            except OSError as error:
+                plain.close()
+                failure = error
+            else:
+                return wrapped
+        raise failure
+
+    def _exchange(self, connected: socket.socket, headers: Mapping[str, str], body: bytes) -> Failure | None:
+        target = self._target
+        if self._context is None:
+            connection = http.client.HTTPConnection(target.host, target.port)
+        else:
+            connection = http.client.HTTPSConnection(target.host, target.port, context=self._context)
+        connection.auto_open = 0  # it must not connect by itself, to an address that nobody has checked
+        connection.sock = connected
+        connected.settimeout(self._seconds_max)
+        try:
+            connection.request("POST", target.path, body, {**headers, "Connection": "close"})
+            answer = connection.getresponse()
+            answer.read(ANSWER_BYTES_MAX)
+            return judged(str(target), answer.status, answer.getheader("Retry-After"))
+        finally:
+            connection.close()
+
+
+def judged(target: str, status: int, retry_after: str | None = None) -> Failure | None:
+    """What an answer means; None if the webhook was taken."""
+    if 200 <= status < 300:
+        return None
+    reason = f"{target} answers {status} {http.client.responses.get(status, '')}".rstrip()
+    if status == HTTPStatus.GONE:
+        return Failure(reason, "gone")
+    if 300 <= status < 400:
+        return Failure(f"{reason}, and redirects are not followed", "refused")
+    if status < 500 and status not in _PASSING:
+        return Failure(reason, "refused")
+    seconds = float(retry_after) if retry_after and retry_after.isascii() and retry_after.isdigit() else None
+    return Failure(reason, "passing", seconds)
+
+
+def _said(error: Exception) -> str:
+    """What went wrong, in the words of the system, never in those of the receiver."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is wrong: {error.verify_message}"
+    if isinstance(error, TimeoutError):
+        return "it takes too long"
+    if isinstance(error, http.client.RemoteDisconnected):
+        return "it ends the connection"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return "what it says is not HTTP"

@@ -1,0 +1,84 @@
+"""What an answer means for the message, how long it is tried again, and how it is signed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from headwater.connectors.webhooks.options import WebhookOptions
+from headwater.connectors.webhooks.posting import Failure, judged
+from headwater.connectors.webhooks.sender import Patience
+from headwater.connectors.webhooks.target import Target
+from headwater.errors import UsageError
+from headwater.model import signing
+from headwater.model.inlets import Hook
+from headwater.server.signatures import check
+
+TARGET = "https://example.com"
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+def test_it_was_taken(status: int) -> None:
+    assert judged(TARGET, status) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        *((300, "refused"), (301, "refused"), (304, "refused"), (307, "refused"), (308, "refused")),
+        *((400, "refused"), (401, "refused"), (404, "refused"), (413, "refused"), (410, "gone")),
+        *((408, "passing"), (425, "passing"), (429, "passing"), (500, "passing"), (503, "passing"), (599, "passing")),
+    ],
+)
+def test_it_was_not(status: int, kind: str) -> None:
+    failure = judged(TARGET, status)
+    assert failure is not None
+    assert failure.kind == kind
+    assert f"{TARGET} answers {status}" in failure.reason
+    assert ("redirects are not followed" in failure.reason) == (300 <= status < 400)
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("7", 7.0), (None, None), ("soon", None), ("-1", None), ("²", None)])
+def test_a_receiver_may_say_when(given: str | None, seconds: float | None) -> None:
+    failure = judged(TARGET, 503, given)
+    assert failure is not None
+    assert failure.retry_after == seconds
+
+
+def test_pauses_double_up_to_a_limit_and_are_left_to_chance_in_part() -> None:
+    patience = Patience()
+    busy = Failure("busy")
+    assert [patience.delay(attempts, busy, 1.0) for attempts in (1, 2, 3, 4)] == [1, 2, 4, 8]
+    assert [patience.delay(attempts, busy, 0.0) for attempts in (1, 2, 3, 4)] == [0.5, 1, 2, 4]
+    assert patience.delay(1000, busy, 1.0) == 300
+    assert patience.delay(1, Failure("busy", retry_after=20.0), 1.0) == 20
+    assert patience.delay(1, Failure("busy", retry_after=1e9), 1.0) == 300
+
+
+def test_patience_ends() -> None:
+    patience = Patience()
+    day = timedelta(days=1).total_seconds()
+    assert not patience.is_over(10_000, day - 1, Failure("busy"))
+    assert patience.is_over(10_000, day, Failure("busy"))
+    assert not patience.is_over(patience.refusals_max - 1, day, Failure("no", "refused"))
+    assert patience.is_over(patience.refusals_max, 1, Failure("no", "refused"))
+    assert patience.is_over(1, 0, Failure("gone", "gone"))
+
+
+def test_a_receiver_that_knows_any_of_the_secrets_takes_it() -> None:
+    now = datetime.now(UTC)
+    headers = signing.headers(["old", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"], "id_1_2", b"{}", now)
+    for secret in ("old", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"):
+        found = check(Hook("h", "t", "standard", (secret,)), headers, b"{}", now)
+        assert found.id == "id_1_2"
+
+
+def test_options_are_checked_and_show_no_secret() -> None:
+    target = Target("https", "example.com", 443, "/")
+    assert "hush" not in repr(WebhookOptions("n", "v", target, ("hush",)))
+    for secrets in ((), ("",), ("a", "")):
+        with pytest.raises(UsageError, match="no secret"):
+            WebhookOptions("n", "v", target, secrets).check()
+    with pytest.raises(UsageError, match="'later'"):
+        WebhookOptions("n", "v", target, ("hush",), "later").check()  # type: ignore[arg-type]
