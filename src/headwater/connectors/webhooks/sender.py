@@ -180,9 +180,12 @@ class Sender:
         return self._deliver(packer.gap(place, reason), packer.sequence)
 
     def _current(self) -> Place | None:
+        """Where the view is now; None if it is not there yet."""
         with Reader(self._directory) as reader:
             current = reader.current()
-        return None if current is None else Place(current.position.commit, current.id)
+        if current is None or self._options.view not in current.definition["views"]:
+            return None
+        return Place(current.position.commit, current.id)
 
     def _deliver(self, message: Message, sequence: int | None = None) -> bool:
         """Posts a message until it has arrived; False if it has not, because this ends or pauses."""
