@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from headwater.connectors.webhooks.messages import Place
+from headwater.connectors.webhooks.progress import Progress, ProgressFile
 from headwater.errors import RecordFailed
 from headwater.server.service import Running
 from tests.console.stage import Stage, empty_stage, staged
@@ -41,6 +43,24 @@ def test_rates_lag_and_freshness_stand_on_the_edges(page: Page, stage: Stage) ->
         moving = page.locator(".graph-label.moves text", has_text=re.compile(r"[1-9].*/s · [\d.]+ m?s"))
         expect(moving.first).to_be_visible()
         expect(page.locator(".top")).to_contain_text("freshness")
+
+
+def test_a_webhook_is_a_reader_that_says_why_it_is_paused(page: Page, stage: Stage) -> None:
+    webhook = stage.app.webhook("mail", view="revenue", url="https://hooks.example.com/hush", secret="hush")
+    sent = Progress(Place(0, 1), 4, None, "paused", "https://hooks.example.com answers 410 Gone", failures=1)
+    file = ProgressFile(stage.app.directory, webhook.name)
+    file.directory.mkdir()
+    file.save(sent)
+    page.goto(stage.url)
+    node = page.locator("[data-node='webhook:mail']")
+    expect(node).to_contain_text("webhook · hooks.example.com")
+    expect(node).to_contain_text(re.compile(r"✗ paused · lag [1-9]"))
+    expect(node.locator("title")).to_contain_text("4 messages sent to https://hooks.example.com")
+    expect(node.locator("title")).to_contain_text("answers 410 Gone")
+    expect(page.locator(".graph-label.late", has_text=re.compile(r"lag [1-9]"))).to_have_count(1)
+    assert "hush" not in page.content()
+    node.click()
+    expect(page.locator("h1")).to_have_text("revenue")
 
 
 def test_boxes_do_not_lie_on_each_other(page: Page, stage: Stage) -> None:

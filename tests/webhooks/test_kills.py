@@ -17,7 +17,7 @@ from tests.unit.engine.samples import Driver, Unsynced
 from tests.webhooks.receiver import Receiver, added_up, receiving, status, until
 from tests.webhooks.sending import publish
 
-KILLS = 8
+KILLS = 5
 ROOT = Path(__file__).parents[2]
 
 

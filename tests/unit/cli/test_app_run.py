@@ -22,6 +22,7 @@ from headwater.log.embedded import open_log
 from headwater.server.running import Server
 from tests.unit.cli.app_sample import definition, write_application
 from tests.unit.cli.conftest import Run
+from tests.webhooks.receiver import SECRET, receiving, until
 
 
 class Program:
@@ -180,3 +181,28 @@ def test_a_run_serves_as_well_and_stays_when_a_record_fails(
     assert "error: View 'revenue' fails on the record at offset 1" in ran.err
     assert "the server goes on; Ctrl-C ends it." in ran.err
     assert answers[0].json()["checks"]["pipeline"]["code"] == "record_failed"
+
+
+WEBHOOK = 'app.webhook("mail", view={view!r}, url={url!r}, secret={secret!r}, start="content", allow_private=True)\n'
+
+
+def test_a_run_sends_webhooks_and_one_that_ends_by_itself_does_not(headwater: Run, app: Path, program: Program) -> None:
+    with receiving() as receiver:
+        declared = app.read_text()
+        app.write_text(declared + WEBHOOK.format(view="revenue", url=receiver.url, secret=SECRET))
+        assert headwater("run", app, "--once").code == 0
+        assert receiver.came == []
+
+        def end() -> None:
+            until(lambda: receiver.taken)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        ending = threading.Thread(target=end)
+        ending.start()
+        ran = headwater("run", app, "--no-server")
+        ending.join()
+        assert ran.code == 0, ran.err
+        assert [one["type"] for one in receiver.messages()] == ["view.snapshot"]
+        app.write_text(declared + WEBHOOK.format(view="nowhere", url=receiver.url, secret=SECRET))
+        ran = headwater("run", app, "--no-server")
+        assert (ran.code, ran.err.splitlines()[0]) == (2, "error: There is no view 'nowhere'.")
