@@ -22,16 +22,16 @@ from tests.webhooks.receiver import SECRET
 QUICK = Patience(timedelta(milliseconds=5), timedelta(milliseconds=20), timedelta(seconds=60), refusals_max=3)
 
 
-def options(url: str, start: Start = "now", name: str = "to.shop") -> WebhookOptions:
-    return WebhookOptions(name, "v", parse_target(url, allow_private=True), (SECRET,), start)
+def options(url: str, start: Start = "now", view: str = "v") -> WebhookOptions:
+    return WebhookOptions("to.shop", view, parse_target(url, allow_private=True), (SECRET,), start)
 
 
 class Sending:
     """A sender in a thread, and what it says."""
 
-    def __init__(self, directory: Path, url: str, start: Start = "now", **given: Any) -> None:
+    def __init__(self, directory: Path, url: str, start: Start = "now", *, view: str = "v", **given: Any) -> None:
         self.said: list[str] = []
-        self.webhook = Webhook(directory, options(url, start))
+        self.webhook = Webhook(directory, options(url, start, view))
         settings = {"patience": QUICK, **given}
         self.sender = Sender(directory, self.webhook.options, say=self.said.append, **settings)
         self.failure: BaseException | None = None

@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def test_an_answer_that_comes_drop_by_drop_is_not_waited_for() -> None:
 
 
 def test_an_answer_without_an_end_is_not_read_to_its_end() -> None:
-    def endless(_: Receiver, request: Any) -> None:
+    def endless(_: Receiver, request: BaseHTTPRequestHandler) -> None:
         request.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
         while True:
             request.wfile.write(b"x" * 65536)
@@ -86,7 +87,11 @@ def test_an_answer_without_an_end_is_not_read_to_its_end() -> None:
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH_9.2 hush\r\n", b"HTTP/1.1 hush\r\n\r\n", b"\xff" * 100_000])
 def test_what_is_no_answer_is_a_failure(said: bytes) -> None:
     with receiving() as receiver:
-        receiver.answers.append(lambda _, request: request.wfile.write(said) and None)
+
+        def answer(_: Receiver, request: BaseHTTPRequestHandler) -> None:
+            request.wfile.write(said)
+
+        receiver.answers.append(answer)
         failure = post(receiver.url)
         assert failure is not None
         assert failure.kind == "passing"

@@ -19,7 +19,7 @@ from headwater.connectors.webhooks.progress import ProgressFile
 from headwater.engine import store as store_module
 from headwater.engine.reading import Reader
 from headwater.engine.store import Store
-from headwater.errors import ExternalError
+from headwater.errors import Determinate, ExternalError
 from tests.unit.engine.samples import COLUMNS, Driver, Unsynced, definition, zset
 from tests.webhooks.receiver import Receiver, added_up, receiving, slowly, status, until
 from tests.webhooks.sending import Sending, publish, sending
@@ -279,15 +279,37 @@ def test_deleted_state_that_is_built_anew(directory: Path, driver: Driver, recei
         with Store(directory) as store:
             store.delete_state()
         again = Driver(directory, storage=Unsynced())
+        came = len(receiver.came)
         publish(again, ("one", 1), position=4)
-        publish(again, ("two", 1), position=9)
-        publish(again, ("three", 1), position=10)
+        time.sleep(0.2)
+        publish(again, ("two", 1), position=8)
+        time.sleep(0.2)
+        assert len(receiver.came) == came, "what was sent before is not sent again while it is built"
+        publish(again, ("three", 1), position=9)
+        until(lambda: made.status().position == 9 and len(receiver.taken) == came + 1)
+        publish(again, ("four", 1), position=10)
         until(lambda: made.status().position == 10)
-        again.close()
+        assert len(made.said) == 1
+    kinds = [one["type"] for one in receiver.messages()[came:]]
     if start == "content":
         assert receiver.rows() == content(directory)
+        assert kinds == ["view.snapshot", "view.changes"]
     else:
-        assert receiver.messages()[0]["type"] == "view.gap"
+        assert kinds == ["view.gap", "view.changes"]
+    again.close()
+
+
+def test_a_webhook_that_is_of_another_view_now_begins_with_it(
+    directory: Path, driver: Driver, receiver: Receiver
+) -> None:
+    with sending(directory, receiver.url, "content") as made:
+        until(lambda: made.status().position == 1)
+    other = Driver(directory, "two", views=("v", "w"), storage=Unsynced())
+    other.publish({"v": zset((1, 1, "one", 1)), "w": zset((7, 7, "seven", 1))}, 2)
+    with sending(directory, receiver.url, "content", view="w"):
+        until(lambda: receiver.rows() == {"seven": 1})
+    assert [one["sequence"] for one in receiver.messages()] == [1, 2]
+    other.close()
 
 
 @pytest.mark.parametrize("start", ["now", "content"])
@@ -335,7 +357,7 @@ def test_a_full_disk_is_waited_for(
 
     def fail(self: ProgressFile, progress: Any) -> None:
         if full.is_set():
-            raise sending_module.Determinate("There is no room.")
+            raise Determinate("There is no room.")
         save(self, progress)
 
     monkeypatch.setattr(ProgressFile, "save", fail)

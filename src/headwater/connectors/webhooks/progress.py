@@ -18,8 +18,9 @@ Status = Literal["running", "retrying", "paused"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`place` is None before anything was sent. Instants are ISO 8601."""
+    """How far the `view` was sent; `place` is None before it was begun with. Instants are ISO 8601."""
 
+    view: str
     place: Place | None = None
     sequence: int = 0
     message: Message | None = None
@@ -37,17 +38,19 @@ class ProgressFile:
         self.directory = directory / DIRECTORY
         self._path = self.directory / f"{name}.json"
 
-    def load(self) -> Progress:
-        """What was saved last. Raises `ExternalError` if it can not be read."""
+    def load(self, view: str) -> Progress:
+        """What was saved last of this view. Raises `ExternalError` if it can not be read."""
         try:
-            return _parse(json.loads(self._path.read_bytes()))
+            found = _parse(json.loads(self._path.read_bytes()))
         except FileNotFoundError:
-            return Progress()
+            return Progress(view)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise ExternalError(
                 f"The progress of a webhook, {self._path}, can not be read.",
                 hint="Look at its permissions; or remove it, and the webhook begins anew.",
             ) from error
+        # The webhook may have been of another view before: only the numbers of its messages go on.
+        return found if found.view == view else Progress(view, sequence=found.sequence)
 
     def save(self, progress: Progress) -> None:
         """Returns when it is on the disk. Raises `DiskFull`, `StorageFailed`."""

@@ -73,7 +73,7 @@ class Sender:
         self._patience = patience or Patience()
         self._poster = poster or Poster(options.target)
         self._file = ProgressFile(directory, options.name)
-        self._progress = self._saved = Progress()
+        self._progress = self._saved = Progress(options.view)
         self._ended = threading.Event()
 
     def is_ready(self) -> bool:
@@ -98,7 +98,7 @@ class Sender:
             lock.close()
 
     def _send(self) -> None:
-        self._progress = self._saved = self._file.load()
+        self._progress = self._saved = self._file.load(self._options.view)
         if self._progress.status == "paused":
             self._progress = replace(self._progress, status="retrying")
         try:
@@ -169,13 +169,14 @@ class Sender:
 
     def _begin_anew(self, reason: str) -> bool:
         """Lets the content come, or says that changes are missing; whether it is to go on."""
+        place, before = self._current(), self._progress.place
+        if place is None or (before is not None and place.position < before.position):
+            # Views whose state was deleted are built anew from the log, and what was before is no news.
+            return not self._ended.wait(LOOK_SECONDS)
         self._say(f"Webhook {self._options.name!r} begins anew: {reason}")
         if self._options.start == "content":
             self._progress = replace(self._progress, place=None)
             return True
-        place = self._current()
-        if place is None:
-            return not self._ended.wait(LOOK_SECONDS)
         packer = Packer(self._options.name, self._options.view, self._progress.sequence, place)
         return self._deliver(packer.gap(place, reason), packer.sequence)
 

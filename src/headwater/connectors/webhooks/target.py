@@ -41,6 +41,6 @@ def parse_target(url: str, *, allow_private: bool) -> Target:
     if "@" in parts.netloc:
         raise UsageError("The URL of a webhook has a user or a password.", hint="Its signature proves who sends it.")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if not path.isascii() or any(character <= " " or character == "\x7f" for character in path):
+    if not path.isascii() or any(character <= " " or character == "\x7f" for character in host + path):
         raise UsageError("The URL of a webhook has characters that no URL has.", hint="Write them as %20 and the like.")
     return Target(parts.scheme, host, _PORTS[parts.scheme] if port is None else port, path, allow_private)

@@ -51,9 +51,10 @@ class Webhook:
 
     def status(self, reader: Reader) -> WebhookStatus:
         """How far it is, whichever process sends it."""
-        progress = ProgressFile(self._directory, self.name).load()
-        place = progress.place
-        lag = None if place is None else rows_behind(reader, self.view, place.position, place.generation) - place.rows
+        progress = ProgressFile(self._directory, self.name).load(self.view)
+        place, lag = progress.place, None
+        if place is not None:
+            lag = max(0, rows_behind(reader, self.view, place.position, place.generation) - place.rows)
         return WebhookStatus(
             target=str(self.options.target),
             status=progress.status,
