@@ -340,6 +340,20 @@ def test_a_new_definition_comes_as_a_difference_or_as_content(
         ]
 
 
+def test_what_changed_before_a_gap_is_sent_before_it(directory: Path, driver: Driver, receiver: Receiver) -> None:
+    with sending(directory, receiver.url) as made:
+        until(lambda: made.status().position == 1)
+    publish(driver, ("three", 1))
+    wider = definition("v", columns=COLUMNS.append(pa.field("more", pa.int64())))
+    changed = Driver(directory, "two", about=wider, storage=Unsynced())
+    changed.publish({"v": zset((1, 1, "one", 1)).add_column(3, "more", pa.array([7], pa.int64()))}, 3)
+    with sending(directory, receiver.url) as made:
+        until(lambda: made.status().position == 3)
+    assert [(one["type"], one["position"]) for one in receiver.messages()] == [("view.changes", "2"), ("view.gap", "3")]
+    assert receiver.rows() == {"three": 1}
+    changed.close()
+
+
 def test_changes_that_come_to_nothing_leave_no_lag(directory: Path, driver: Driver, receiver: Receiver) -> None:
     with sending(directory, receiver.url) as made:
         until(lambda: made.status().position == 1)
