@@ -144,6 +144,13 @@ def test_it_pauses_with_the_reason_and_the_next_run_goes_on(
     assert len({identity for identity, _ in receiver.came[: attempts + 1]}) == 1
 
 
+def test_only_refusals_in_a_row_pause_it(directory: Path, driver: Driver, receiver: Receiver) -> None:
+    receiver.answers += [status(code) for code in (503, 404, 404, 503, 404, 404, 503)]
+    with sending(directory, receiver.url, "content") as made:
+        until(lambda: made.status().position == 1)
+        assert (made.status().failures, made.status().status) == (7, "running")
+
+
 def test_an_address_that_is_not_allowed_pauses_it(directory: Path, driver: Driver, receiver: Receiver) -> None:
     with sending(directory, receiver.url) as made:
         until(lambda: made.status().position == 1)

@@ -48,12 +48,12 @@ class Patience:
         pause = min(doubled, longest) * (0.5 + chance / 2)
         return max(pause, min(failure.retry_after or 0.0, longest))
 
-    def is_over(self, attempts: int, seconds: float, failure: Failure) -> bool:
-        """Whether there is no further attempt, after so many, over so long."""
+    def is_over(self, refusals: int, seconds: float, failure: Failure) -> bool:
+        """Whether there is no further attempt, after so many refusals in a row, and so long."""
         if failure.kind == "gone":
             return True
         if failure.kind == "refused":
-            return attempts >= self.refusals_max
+            return refusals >= self.refusals_max
         return seconds >= self.passing.total_seconds()
 
 
@@ -193,7 +193,7 @@ class Sender:
         kept = self._progress
         self._progress = replace(kept, message=message, sequence=kept.sequence if sequence is None else sequence)
         self._save()
-        attempts, began = 0, time.monotonic()
+        attempts, refusals, began = 0, 0, time.monotonic()
         while not self._ended.is_set():
             body, now = message.body.encode(), datetime.now(UTC)
             signed = signing.headers(self._options.secrets, message.id, body, now)
@@ -204,7 +204,8 @@ class Sender:
             if self._ended.is_set():
                 break
             attempts += 1
-            paused = self._patience.is_over(attempts, time.monotonic() - began, failure)
+            refusals = refusals + 1 if failure.kind == "refused" else 0
+            paused = self._patience.is_over(refusals, time.monotonic() - began, failure)
             self._failed(failure, attempts, paused=paused)
             if paused:
                 break
