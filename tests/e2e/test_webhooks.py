@@ -61,6 +61,7 @@ def held(receiver: Receiver) -> dict[str, int]:
 
 
 def test_a_receiver_holds_the_view_of_an_application_that_is_killed(tmp_path: Path) -> None:
+    rows: dict[str, int] = {}
     with receiving() as receiver:
         (tmp_path / "app.py").write_text(APPLICATION.format(url=receiver.url, secret=SECRET))
         for started in range(2):
