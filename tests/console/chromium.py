@@ -12,6 +12,6 @@ def chromium() -> str:
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         raise FileNotFoundError(
-            "There is no Chromium on the PATH: run `tools/chromium`, or install the package chromium."
+            "There is no Chromium on the PATH: run `make servers`, or install the package chromium."
         )
     return found
