@@ -1,6 +1,6 @@
 # Every command of the project; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server servers pictures torture-log torture-capture fuzz-views lock clean
+.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server bench-demo servers pictures torture-log torture-capture fuzz-views lock clean
 
 bin := .venv/bin
 python := $(bin)/python
@@ -9,7 +9,7 @@ export PYTHON
 
 N ?= 1000
 TESTS ?= tests
-DEMO ?= $(python) -m headwater.cli.demo
+DEMO ?= $(bin)/headwater demo
 TEST_OPTIONS ?=
 BENCH_OPTIONS ?=
 TORTURE_OPTIONS ?=
@@ -25,7 +25,7 @@ $(ready): requirements.lock pyproject.toml tools/setup
 	@tools/setup
 	@touch $@
 
-demo: setup ## run the demonstration
+demo: setup ## a shop with customers, captured, in views, in the console; break it and watch
 	@$(DEMO)
 
 servers:
@@ -43,7 +43,7 @@ check: setup ## check format, style, types and the layers
 	$(bin)/mypy
 	$(bin)/lint-imports --no-logo
 
-bench: bench-log bench-engine bench-capture bench-server ## run every benchmark
+bench: bench-log bench-engine bench-capture bench-server bench-demo ## run every benchmark
 
 bench-log: setup ## measure the log
 	$(python) bench/log.py $(BENCH_OPTIONS)
@@ -56,6 +56,9 @@ bench-capture: setup ## measure capture of PostgreSQL, and Debezium's engine on 
 
 bench-server: setup ## measure the server: appends, rows by key, followers
 	$(python) -m bench.server $(BENCH_OPTIONS)
+
+bench-demo: setup ## measure the demo: to the first page, and from a commit in PostgreSQL to a subscriber
+	$(python) -m bench.demo $(BENCH_OPTIONS)
 
 torture-capture: setup ## kill captures of PostgreSQL and its server N times: make torture-capture N=200
 	PYTHONPATH=. $(python) tools/torture_capture.py --kills $(N) $(TORTURE_OPTIONS)

@@ -237,6 +237,13 @@ class App:
         """The views, planned. Raises `InvalidQuery` and `UnsupportedQuery`."""
         return self.plan().program
 
+    def start_spark(self) -> None:
+        """Starts Spark, as `plan` does; it takes some seconds, in which topics may still come to be."""
+        # As in `plan`.
+        from headwater.spark.session import start_session
+
+        start_session(self._master)
+
     def plan(self, on_step: Callable[[str], None] = lambda _: None) -> Runtime:
         """Starts Spark and plans the views, which takes some seconds; `on_step` is told what is going on."""
         if self._runtime is None:

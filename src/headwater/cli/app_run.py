@@ -63,6 +63,8 @@ def run(
         _served(app, address, limits) as state,
     ):
         try:
+            if app.sources and app.views:
+                _start_spark(app, ending)
             captures.wait_until_ready(lambda: ending.asked)
             with steps() as step:
                 app.plan(step)
@@ -78,6 +80,15 @@ def run(
         raise typer.Exit(INTERRUPTED)
     if reached is not None and done is None:
         say(f"The views are at position {reached.position}; there was nothing to do.")
+
+
+def _start_spark(app: App, ending: Ending) -> None:
+    """Starts Spark while captures read their first tables, which takes them about as long."""
+    with steps() as step:
+        step("Starting Spark")
+        app.start_spark()
+    # Spark has put its own answer to Ctrl-C in place.
+    ending.install()
 
 
 @contextmanager

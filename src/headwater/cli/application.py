@@ -19,6 +19,7 @@ from headwater.cli import (
     app_run,
     app_serve,
     capture,
+    demo,
     log_append,
     log_care,
     log_groups,
@@ -126,7 +127,7 @@ log = typer.Typer(
     no_args_is_help=True,
     help="Create, fill, read and look after a log. A directory is a log; there is no server to run.",
 )
-for command in (app_run, app_serve, app_query, app_explain, app_care):
+for command in (app_run, app_serve, app_query, app_explain, app_care, demo):
     command.register(app)
 for family in (log_topics, log_append, log_read, log_groups, log_care):
     family.register(log)

@@ -22,7 +22,7 @@ from headwater.server.service import Service
 
 
 async def _document(call: Call) -> Response:
-    return answer(openapi.document(ENDPOINTS, call.service.app.name))
+    return answer(openapi.document(call.request.app.state.endpoints, call.service.app.name))
 
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -42,21 +42,23 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 """Everything that the server answers."""
 
 
-def build(service: Service) -> ASGIApp:
-    """The application of a service that is started, or will be before the first request."""
-    app = Starlette(routes=routes(service), exception_handlers={HTTPException: _refuse, Exception: _break})
+def build(service: Service, more: Sequence[Endpoint] = ()) -> ASGIApp:
+    """The application of a service that is started, or will be before the first request, with `more` endpoints."""
+    endpoints = (*ENDPOINTS, *more)
+    app = Starlette(routes=routes(service, endpoints), exception_handlers={HTTPException: _refuse, Exception: _break})
+    app.state.endpoints = endpoints
     app.router.redirect_slashes = False
     return Gate(app, needs_tokens=lambda: service.needs_tokens)
 
 
-def routes(service: Service) -> list[Route]:
+def routes(service: Service, endpoints: Sequence[Endpoint] = ENDPOINTS) -> list[Route]:
     """One route for each path, and the console's files; those that take any path behind them come last."""
     by_path: dict[str, list[Endpoint]] = {}
-    for endpoint in ENDPOINTS:
+    for endpoint in endpoints:
         by_path.setdefault(endpoint.path, []).append(endpoint)
     ordered = sorted(by_path.items(), key=lambda pair: ":path}" in pair[0])
     console = Route("/console/{file:path}", serve_file, methods=["GET"])
-    return [*(_route(service, path, endpoints) for path, endpoints in ordered), console]
+    return [*(_route(service, path, of_path) for path, of_path in ordered), console]
 
 
 def _route(service: Service, path: str, endpoints: Sequence[Endpoint]) -> Route:

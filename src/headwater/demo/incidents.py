@@ -1,0 +1,277 @@
+"""What is broken on purpose, and how it recovers: each incident from the blow to the proof that all views are right."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple, Protocol
+
+from headwater.app import App
+from headwater.cdc.lsn import parse_lsn
+from headwater.demo.control import Message
+from headwater.demo.events import BURST_COUNT, LATE_COUNT, TOPIC, burst, late, poison
+from headwater.engine.reading import Reader
+from headwater.errors import Determinate, HeadwaterError, SourceUnavailable
+from headwater.log.embedded import EmbeddedLog
+from headwater.model.encoding import format_instant
+from headwater.model.position import Position
+from headwater.server.failures import Refused, too_many
+from headwater.server.verifications import Verifications
+
+State = Literal["happening", "recovering", "verifying", "green", "red", "failed"]
+ENDED = ("green", "red", "failed")
+
+AT_ONCE_MAX = 4
+KEPT_MAX = 50
+POLL_SECONDS = 0.1
+CAPTURE_POLL_SECONDS = 0.5
+STATUS_SECONDS_MAX = 2.0
+RECOVERY_SECONDS_MAX = 600.0
+DATABASE_DOWN_SECONDS = 20.0
+"""How long the database is away, unless somebody starts it earlier."""
+BURST_COMMIT_ROWS = 10_000
+VERIFICATIONS_MAX = 3
+"""How often a view is verified again that could not be, or that was verified before the incident."""
+
+
+class Action(NamedTuple):
+    """Something that one can do to the shop."""
+
+    name: str
+    title: str
+    about: str
+
+
+ACTIONS = (
+    Action("kill-pipeline", "Kill the pipeline", "SIGKILL to the process that captures and keeps the views. It is "
+           "started again, and goes on where its last commit was."),
+    Action("stop-database", "Stop the database", "PostgreSQL ends at once, as in a crash, and comes back after "
+           f"{DATABASE_DOWN_SECONDS:.0f} s. Nobody can buy; people still look around."),
+    Action("start-database", "Start the database", "Now, without waiting."),
+    Action("poison", "Send a poison event", "One record that its topic refuses and one that makes a view fail. Both "
+           "are set aside as dead letters, and everything else goes on."),
+    Action("late", "Send late events", f"{LATE_COUNT} page views of the last 90 minutes, from phones that had no "
+           "network. Results that were published long ago are corrected."),
+    Action("burst", f"Burst of {BURST_COUNT:,} events", "Page views, as fast as the log takes them."),
+    Action("verify", "Verify all views", "Every view is compared with its SQL run over the log as a batch query."),
+)  # fmt: skip
+BY_NAME = {action.name: action for action in ACTIONS}
+
+
+class Shop(Protocol):
+    """What an incident needs of the served application; `headwater.server.service.Service` has it."""
+
+    @property
+    def app(self) -> App: ...
+    @property
+    def log(self) -> EmbeddedLog: ...
+    @property
+    def reader(self) -> Reader: ...
+    @property
+    def verifications(self) -> Verifications: ...
+
+
+@dataclass(slots=True)
+class Incident:
+    """One action and what became of it. `verified` says of each view: waiting, right, wrong or failed."""
+
+    number: int
+    action: str
+    began_at: datetime
+    state: State = "happening"
+    position: Position | None = None
+    recovered_seconds: float | None = None
+    verified_seconds: float | None = None
+    steps: list[tuple[datetime, str]] = field(default_factory=list)
+    verified: dict[str, str] = field(default_factory=dict)
+    _began: float = field(default_factory=time.monotonic)
+
+    def note(self, text: str) -> None:
+        self.steps.append((datetime.now(UTC), text))
+
+    @property
+    def seconds(self) -> float:
+        return round(time.monotonic() - self._began, 2)
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "number": self.number,
+            "action": self.action,
+            "title": BY_NAME[self.action].title,
+            "began_at": format_instant(self.began_at),
+            "state": self.state,
+            "position": None if self.position is None else str(self.position),
+            "recovered_seconds": self.recovered_seconds,
+            "verified_seconds": self.verified_seconds,
+            "steps": [{"at": format_instant(at), "text": text} for at, text in list(self.steps)],
+            "verified": dict(self.verified),
+        }
+
+
+class Incidents:
+    """Everything that was broken since the demo began. Each incident is looked after by a thread of its own."""
+
+    def __init__(self, shop: Shop, supervisor: Callable[..., Message]) -> None:
+        self._shop, self._supervisor = shop, supervisor
+        self._turn = threading.Lock()
+        self._count = 0
+        self._kept: deque[Incident] = deque(maxlen=KEPT_MAX)
+        self._processes: list[Message] = []
+        self._do: Mapping[str, Callable[[Incident], None]] = {
+            "kill-pipeline": self._kill_pipeline,
+            "stop-database": self._stop_database,
+            "start-database": self._start_database,
+            "poison": self._poison,
+            "late": self._late,
+            "burst": self._burst,
+            "verify": lambda _: None,
+        }
+
+    def begin(self, action: str) -> Incident:
+        """Does it, and returns before it is done. Raises `Refused`."""
+        if action not in self._do:
+            raise Refused(404, "unknown_action", f"There is no action {action[:60]!r}.", hint=", ".join(BY_NAME))
+        with self._turn:
+            if sum(one.state not in ENDED for one in self._kept) >= AT_ONCE_MAX:
+                raise too_many("incidents")
+            self._count += 1
+            incident = Incident(self._count, action, datetime.now(UTC))
+            self._kept.append(incident)
+        threading.Thread(target=self._run, args=(incident,), name=f"headwater-demo-{action}", daemon=True).start()
+        return incident
+
+    def processes(self) -> list[Message]:
+        """The demo's processes, as the supervisor sees them, or has seen them last if it is busy."""
+        with suppress(Determinate):
+            self._processes = self._supervisor(action="status", seconds=STATUS_SECONDS_MAX)["processes"]
+        return self._processes
+
+    def to_json(self) -> dict[str, object]:
+        """Everything that the page shows."""
+        with self._turn:
+            kept = list(self._kept)
+        return {
+            "actions": [action._asdict() for action in ACTIONS],
+            "processes": self.processes(),
+            "incidents": [incident.to_json() for incident in reversed(kept)],
+        }
+
+    def _run(self, incident: Incident) -> None:
+        try:
+            self._do[incident.action](incident)
+            self._recover(incident)
+            self._verify(incident)
+        except HeadwaterError as error:
+            incident.note(error.message)
+            incident.state = "failed"
+
+    def _recover(self, incident: Incident) -> None:
+        """Returns when the views have come to where the log was after the incident."""
+        incident.state = "recovering"
+        target = self._shop.log.position()
+        incident.position = target
+        self._until(lambda: self._views_at(target), f"The views did not come to position {target} in time.")
+        incident.recovered_seconds = incident.seconds
+        incident.note(f"The views are at position {target}, {incident.seconds:.1f} s after it began.")
+
+    def _verify(self, incident: Incident) -> None:
+        """Compares every view with its SQL, at the incident's position or later."""
+        incident.state = "verifying"
+        views = list(self._shop.app.views)
+        incident.verified = dict.fromkeys(views, "waiting")
+        asked = dict.fromkeys(views, 1)
+        for view in views:
+            self._shop.verifications.ask(view)
+
+        def done() -> bool:
+            for view in views:
+                if incident.verified[view] == "waiting":
+                    self._look(incident, view, asked)
+            return "waiting" not in incident.verified.values()
+
+        self._until(done, "The views could not all be verified in time.")
+        incident.verified_seconds = incident.seconds
+        right = sum(verdict == "right" for verdict in incident.verified.values())
+        incident.note(f"{right} of {len(views)} views are what their SQL gives.")
+        incident.state = "green" if right == len(views) else "red"
+
+    def _look(self, incident: Incident, view: str, asked: dict[str, int]) -> None:
+        """Notes the verdict of a view, once there is one that speaks of the incident's position or a later one."""
+        state = self._shop.verifications.state(view)
+        status = state.get("status")
+        if status not in ("done", "failed"):
+            return
+        result = state.get("result")
+        assert incident.position is not None
+        if status == "done" and isinstance(result, dict) and int(str(result["position"])) >= incident.position.commit:
+            incident.verified[view] = "right" if result["equal"] else "wrong"
+        elif asked[view] < VERIFICATIONS_MAX:
+            asked[view] += 1
+            self._shop.verifications.ask(view)
+        else:
+            incident.verified[view] = "failed"
+
+    def _kill_pipeline(self, incident: Incident) -> None:
+        answered = self._supervisor(action="kill-pipeline")
+        incident.note(f"Process {answered['killed']} was killed; {answered['pid']} has taken its place.")
+
+    def _stop_database(self, incident: Incident) -> None:
+        self._supervisor(action="stop-database")
+        incident.note("The database is down.")
+        deadline = time.monotonic() + DATABASE_DOWN_SECONDS
+        while time.monotonic() < deadline and not self._database_is_up():
+            time.sleep(0.5)
+        self._start_database(incident)
+
+    def _start_database(self, incident: Incident) -> None:
+        lsn = str(self._supervisor(action="start-database")["lsn"])
+        incident.note(f"The database is up; its WAL ends at {lsn}.")
+        otherwise = "The capture did not come to where the database is in time."
+        self._until(lambda: self._captured(lsn), otherwise, every=CAPTURE_POLL_SECONDS)
+        incident.note(f"Everything up to {lsn} is captured.")
+
+    def _poison(self, incident: Incident) -> None:
+        before = len(self._shop.reader.excluded())
+        position = self._shop.log.append(TOPIC, poison(datetime.now(UTC)))
+        incident.note(f"Two poisonous records were sent, at position {position}.")
+        self._until(lambda: len(self._shop.reader.excluded()) > before, "No view has set the record aside in time.")
+        found = self._shop.reader.excluded()[-1]
+        incident.note(f"Set aside: {found.topic}, offset {found.offset}, by {found.view or 'its view'}.")
+
+    def _late(self, incident: Incident) -> None:
+        position = self._shop.log.append(TOPIC, late(datetime.now(UTC)))
+        incident.note(f"{LATE_COUNT} late page views were sent, at position {position}.")
+
+    def _burst(self, incident: Incident) -> None:
+        began = time.monotonic()
+        events = burst(self._shop.log.topic(TOPIC).schema, datetime.now(UTC))
+        for start in range(0, events.num_rows, BURST_COMMIT_ROWS):
+            self._shop.log.append(TOPIC, events.slice(start, BURST_COMMIT_ROWS))
+        incident.note(f"{events.num_rows:,} page views are in the log, after {time.monotonic() - began:.1f} s.")
+
+    def _views_at(self, target: Position) -> bool:
+        position = self._shop.reader.position()
+        return position is not None and position >= target
+
+    def _captured(self, lsn: str) -> bool:
+        try:
+            return all(
+                parse_lsn(source.status().captured) >= parse_lsn(lsn) for source in self._shop.app.sources.values()
+            )
+        except SourceUnavailable:
+            return False
+
+    def _database_is_up(self) -> bool:
+        return any(one["name"] == "database" and one["state"] == "running" for one in self.processes())
+
+    def _until(self, true: Callable[[], bool], otherwise: str, every: float = POLL_SECONDS) -> None:
+        deadline = time.monotonic() + RECOVERY_SECONDS_MAX
+        while not true():
+            if time.monotonic() > deadline:
+                raise Determinate(otherwise)
+            time.sleep(every)
