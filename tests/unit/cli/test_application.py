@@ -42,7 +42,7 @@ def test_every_command_that_was_promised_is_there() -> None:
     records, groups = {"append", "read"}, {"groups", "lag"}
     care = {"seal", "compact", "retain", "check", "repair"}
     assert set(commands()) == topics | records | groups | care
-    assert set(application_commands()) == {"run", "serve", "token", "query", "explain", "verify", "state"}
+    assert set(application_commands()) == {"run", "serve", "token", "query", "explain", "verify", "state", "demo"}
     assert set(capture_commands()) == {"run", "check", "status", "snapshot", "pause", "resume", "audit", "drop"}
 
 
@@ -65,7 +65,7 @@ def test_every_command_has_help_with_an_example(headwater: Run, command: str) ->
 def test_every_command_for_applications_has_help_with_an_example(headwater: Run, command: str) -> None:
     ran = headwater(command, "--help")
     assert (ran.code, ran.err) == (0, "")
-    assert f"headwater {command} app.py" in ran.out
+    assert (f"headwater {command}" if command == "demo" else f"headwater {command} app.py") in ran.out
     assert "bool" not in ran.out
 
 
