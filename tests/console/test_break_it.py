@@ -12,7 +12,9 @@ from tests.server.breaking import shop
 
 def test_an_incident_is_followed_until_all_views_are_right(page: Page, tmp_path: Path) -> None:
     with shop(tmp_path) as broken:
-        page.goto(f"{broken.client.base_url}/break-it")
+        page.goto(str(broken.client.base_url))
+        page.locator(".side").get_by_role("link", name="Break it").click()
+        expect(page.locator("h1")).to_have_text("Break it")
         expect(page.locator(".blow button")).to_have_count(len(ACTIONS))
         expect(page.get_by_text("Nothing is broken yet.")).to_be_visible()
         expect(page.locator(".processes li").first).to_contain_text("database")
@@ -25,7 +27,7 @@ def test_an_incident_is_followed_until_all_views_are_right(page: Page, tmp_path:
 
 def test_what_is_refused_is_told(page: Page, tmp_path: Path) -> None:
     with shop(tmp_path) as broken:
-        page.goto(f"{broken.client.base_url}/break-it")
+        page.goto(f"{broken.client.base_url}/#/break-it")
         page.route("**/demo/verify", lambda route: route.fulfill(status=429, json={"error": TOO_MANY}))
         page.get_by_role("button", name="Verify all views").click()
         expect(page.get_by_role("alert")).to_contain_text("There are too many incidents")

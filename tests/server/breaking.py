@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from headwater.app import App
-from headwater.demo.endpoints import endpoints
+from headwater.demo.endpoints import PAGE, endpoints
 from headwater.demo.events import TOPIC
 from headwater.demo.incidents import Incidents
 from headwater.engine.store import Excluded
@@ -109,7 +109,7 @@ def shop(directory: Path) -> Iterator[Broken]:
             position = service.reader.position()
             return {"position": str(position), "rows": 1, "equal": view not in wrong, "differences": 0}
 
-        service = Service(app, verify=verify)
+        service = Service(app, verify=verify, pages=[PAGE])
         more = endpoints(Incidents(service, supervised))
         with Server(service, Address(port=0), more) as server, httpx.Client(base_url=server.url, timeout=30) as client:
             yield Broken(client, supervised, app, wrong)

@@ -89,6 +89,12 @@ def test_incidents_come_as_events(broken: Broken) -> None:
         until(lambda: bool(events.next().data["incidents"]))
 
 
+def test_the_console_is_told_of_the_page(broken: Broken) -> None:
+    (page,) = broken.client.get("/session").json()["pages"]
+    assert page["name"] == "break-it"
+    assert broken.client.get(f"/{page['module']}").status_code == 200
+
+
 def test_who_may_break_it(broken: Broken) -> None:
     unknown = broken.client.post("/demo/explode")
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "unknown_action")

@@ -64,7 +64,7 @@ class Display:
             ("bold", "Look\n"),
             ("", f"  {url}/#/flow                        database, topics, views, live\n"),
             ("", f"  {url}/#/views/revenue_by_country    rows that change as people buy; then Verify\n"),
-            ("", f"  {url}/break-it                      break it, and watch it recover\n\n"),
+            ("", f"  {url}/#/break-it                    break it, and watch it recover\n\n"),
             ("bold", "Try\n"),
             ("", f"  curl -N {url}/views/top_products_this_hour/changes\n"),
             ("", f"  curl {url}/views/customer_lifetime_value/7\n"),

@@ -14,13 +14,13 @@ from headwater.server.answers import HEARTBEAT_SECONDS, EventStream, answer
 from headwater.server.console_files import POLICY
 from headwater.server.endpoint import Answer, Call, Endpoint, Handler, json_answer
 from headwater.server.parameters import Parameter
+from headwater.server.service import Page
 from headwater.server.shapes import INSTANT, NUMBER, POSITION, TEXT, WHOLE, by_name, many, maybe, thing
 
 TAG = "Demo"
-# By path. The page itself is where the console is: everything that it asks for is relative to that.
+PAGE = Page("break-it", "Break it", "demo/page.js")
+# By path; everything that the page asks for is relative to where the console is.
 FILES = {
-    "/break-it": ("page.html", "text/html; charset=utf-8"),
-    "/demo/alone.js": ("alone.js", "text/javascript; charset=utf-8"),
     "/demo/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/demo/page.css": ("page.css", "text/css; charset=utf-8"),
 }

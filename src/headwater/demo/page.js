@@ -1,6 +1,6 @@
 // "Break it": what one can do to the shop, what runs, and what became of everything that was done.
 //
-// A page as the console has them. It comes with the demo: where GET demo answers, the console can show it.
+// A page as the console has them. It comes with the demo, whose server tells the console of it.
 
 import { send } from "../console/api.js";
 import { h, redraw } from "../console/dom.js";
@@ -20,7 +20,7 @@ const STATES = {
 const VERDICTS = { waiting: "plain", right: "good", wrong: "bad", failed: "warn" };
 const PROCESSES = { running: "good", stopped: "bad", waiting: "plain" };
 
-export function breakIt() {
+export default function breakIt() {
   const state = { demo: null, error: null, refused: null, asking: "" };
   let stream = null;
 
@@ -80,7 +80,7 @@ function incident(one) {
       one.recovered_seconds !== null && h("span", {}, "recovered after ", h("b", {}, duration(one.recovered_seconds))),
       one.verified_seconds !== null && h("span", {}, "verified after ", h("b", {}, duration(one.verified_seconds)))),
     h("ul", { class: "steps" }, one.steps.map((step, place) => h("li", { key: place }, step.text))),
-    h("div", { class: "verdicts" }, Object.entries(one.verified).map(([view, verdict]) => h("a", { key: view, class: "plain-link", href: `./#/views/${encodeURIComponent(view)}` }, badge(`${view}: ${verdict}`, VERDICTS[verdict])))));
+    h("div", { class: "verdicts" }, Object.entries(one.verified).map(([view, verdict]) => h("a", { key: view, class: "plain-link", href: `#/views/${encodeURIComponent(view)}` }, badge(`${view}: ${verdict}`, VERDICTS[verdict])))));
 }
 
 /** The styles come with the page. */

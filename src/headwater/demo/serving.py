@@ -16,7 +16,7 @@ from types import FrameType
 
 from headwater.app import App
 from headwater.demo.control import ask
-from headwater.demo.endpoints import endpoints
+from headwater.demo.endpoints import PAGE, endpoints
 from headwater.demo.incidents import Incidents
 from headwater.demo.verifying import PipelineVerifier
 from headwater.server.running import Address, Server
@@ -43,7 +43,7 @@ def main() -> None:
         signal.signal(each, end)
     control = Path(os.environ["SHOP_CONTROL"])
     with load() as app:
-        service = Service(app, verify=PipelineVerifier(os.environ["SHOP_PIPELINE"]))
+        service = Service(app, verify=PipelineVerifier(os.environ["SHOP_PIPELINE"]), pages=[PAGE])
         incidents = Incidents(service, partial(ask, control))
         address = Address(port=int(os.environ["SHOP_PORT"]))
         with Server(service, address, endpoints(incidents)) as server:

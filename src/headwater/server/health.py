@@ -16,7 +16,8 @@ from headwater.server.counters import Family, counter, gauge, render
 from headwater.server.endpoint import COOKIE, Answer, Call, Endpoint, json_answer
 from headwater.server.failures import error_body, no_token
 from headwater.server.service import Service
-from headwater.server.shapes import ANYTHING, TEXT, YES_NO, by_name, maybe, thing
+from headwater.server.shapes import ANYTHING, TEXT, YES_NO, by_name, many, maybe, thing
+from headwater.server.tokens import Token
 
 TAG = "Health"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -157,9 +158,16 @@ def _own(service: Service) -> Iterator[Family]:
 
 
 async def session(call: Call) -> Response:
-    scope = call.token.scope if call.token is not None else "admin"
-    name = None if call.token is None else call.token.name
-    return answer({"scope": scope, "token": name, "tokens_needed": call.service.needs_tokens})
+    return answer(_session(call.service, call.token))
+
+
+def _session(service: Service, token: Token | None) -> dict[str, object]:
+    return {
+        "scope": "admin" if token is None else token.scope,
+        "token": None if token is None else token.name,
+        "tokens_needed": service.needs_tokens,
+        "pages": [page._asdict() for page in service.pages],
+    }
 
 
 async def begin_session(call: Call) -> Response:
@@ -167,7 +175,7 @@ async def begin_session(call: Call) -> Response:
     token = call.service.tokens.find(text)
     if token is None:
         raise no_token("The token is not known.")
-    response = answer({"scope": token.scope, "token": token.name, "tokens_needed": True})
+    response = answer(_session(call.service, token))
     response.set_cookie(
         COOKIE, text, max_age=SESSION_SECONDS, httponly=True, samesite="strict", secure=call.service.secure
     )
@@ -180,7 +188,8 @@ async def end_session(call: Call) -> Response:
     return response
 
 
-SESSION = thing(scope=TEXT, token=maybe(TEXT), tokens_needed=YES_NO)
+PAGE = thing(name=TEXT, text=TEXT, module=TEXT)
+SESSION = thing(scope=TEXT, token=maybe(TEXT), tokens_needed=YES_NO, pages=many(PAGE))
 SIGN_IN = {**thing(token=TEXT), "additionalProperties": False}
 READY = thing(status=TEXT, checks=by_name(ANYTHING))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from headwater.app import App
 from headwater.engine.reading import Reader
@@ -51,6 +51,14 @@ class Running:
     failed_at: datetime | None = None
 
 
+class Page(NamedTuple):
+    """A page of the console that a server has beside the usual ones: the default of the script `module` makes it."""
+
+    name: str
+    text: str
+    module: str
+
+
 @dataclass(slots=True)
 class _Followed:
     hub: Hub
@@ -69,6 +77,7 @@ class Service:
         secure: bool = False,
         verify: Verify | None = None,
         running: Running | None = None,
+        pages: Sequence[Page] = (),
     ) -> None:
         self.app, self.log, self.limits = app, app.log, limits or Limits()
         self.tokens_required, self.secure = tokens_required, secure
@@ -81,6 +90,7 @@ class Service:
         self.history = History(self.log, self.reader, self.threads, self.limits.history_seconds_max)
         self.verifications = Verifications(app.directory, verify or app_verifier(app))
         self.running = running or Running()
+        self.pages = tuple(pages)
         self.statsd = None if app.statsd_inlet is None else Listener(app.statsd_inlet, self.log)
         self.streams = self.queries = self.appends = 0
         self.closing = False

@@ -163,14 +163,18 @@ async function begin() {
   state.problem = null;
   try {
     live.session = await get("session");
-    signedIn();
+    await signedIn();
   } catch (error) {
     if (error.status !== 401) state.problem = error;
     redraw();
   }
 }
 
-function signedIn() {
+async function signedIn() {
+  // Pages that the server has beside those of every console.
+  for (const { name, text, module } of live.session.pages) {
+    if (!PAGES.some((page) => page.name === name)) PAGES.push({ name, text, list: (await import(`../${module}`)).default });
+  }
   state.signedOut = false;
   start();
   state.address = "";

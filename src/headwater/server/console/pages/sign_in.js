@@ -19,7 +19,7 @@ export function signIn(done) {
       live.session = await send("POST", "session", JSON.stringify({ token: text.trim() }));
       text = "";
       problem = null;
-      done();
+      await done();
     } catch (error) {
       problem = error;
     }
