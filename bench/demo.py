@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -49,23 +49,20 @@ def demo(place: Path, port: int) -> Iterator[tuple[str, float, str]]:
         ) as running,
     ):
         try:
-            _until_ready(url, running)
-            seconds = time.monotonic() - began
-            while not (found := _DATABASE.search(said.read_text())):
-                time.sleep(0.1)
-            yield url, seconds, found[0]
+            database = _until_open(said, running)
+            yield url, time.monotonic() - began, database
         finally:
             running.send_signal(signal.SIGINT)
             running.wait()
 
 
-def _until_ready(url: str, running: subprocess.Popen[bytes]) -> None:
+def _until_open(said: Path, running: subprocess.Popen[bytes]) -> str:
+    """Returns when the demo says that its views can be read: where its database is."""
     while running.poll() is None:
-        with suppress(httpx.TransportError):
-            if httpx.get(f"{url}/readyz", timeout=30).status_code == 200:
-                return
+        if found := _DATABASE.search(said.read_text()):
+            return found[0]
         time.sleep(0.05)
-    raise RuntimeError("the demo has ended")
+    raise RuntimeError(f"the demo has ended: {said.read_text()}")
 
 
 class Follower(threading.Thread):

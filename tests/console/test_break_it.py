@@ -15,9 +15,13 @@ def test_an_incident_is_followed_until_all_views_are_right(page: Page, tmp_path:
         page.goto(str(broken.client.base_url))
         page.locator(".side").get_by_role("link", name="Break it").click()
         expect(page.locator("h1")).to_have_text("Break it")
-        expect(page.locator(".blow button")).to_have_count(len(ACTIONS))
+        expect(page.locator(".blow button")).to_have_count(len(ACTIONS) - 1)
         expect(page.get_by_text("Nothing is broken yet.")).to_be_visible()
         expect(page.locator(".processes li").first).to_contain_text("database")
+        broken.supervised.database = "stopped"
+        expect(page.get_by_role("button", name="Start the database")).to_be_visible()
+        broken.supervised.database = "running"
+        expect(page.locator(".blow button")).to_have_count(len(ACTIONS) - 1)
         page.get_by_role("button", name="Send a poison event").click()
         incident = page.locator(".incident").first
         expect(incident).to_contain_text("all views right")

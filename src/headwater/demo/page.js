@@ -56,8 +56,9 @@ export default function breakIt() {
 }
 
 function shown(demo, asking, act) {
+  const stopped = demo.processes.some((one) => one.name === "database" && one.state === "stopped");
   return [
-    h("div", { class: "blows" }, demo.actions.map((one) => h("div", { class: "blow", key: one.name },
+    h("div", { class: "blows" }, demo.actions.filter((one) => stopped || one.name !== "start-database").map((one) => h("div", { class: "blow", key: one.name },
       button(one.title, { onclick: () => act(one.name), busy: asking === one.name, refused: refusal("admin") }),
       h("p", { class: "muted" }, one.about)))),
     section("Processes", { note: "Started again by the demo when they end." }, h("ul", { class: "processes" }, demo.processes.map(process))),

@@ -138,6 +138,8 @@ class Supervisor:
             self._send_past()
         with self._display.step("Capture, Spark, and the views over it all") as step:
             self._until("/readyz", step, self.pipeline)
+            # Views are there before anything is in them; what is in the log by now has to be.
+            self._until(f"/views?at_least={self._position()}&wait=0", step, self.pipeline)
         self.traffic.start()
 
     def _send_past(self) -> None:
@@ -147,6 +149,14 @@ class Supervisor:
         client.post("/topics/page_views/records", past_page_views(self._seed, now))
         client.post("/topics/clock/records", {"id": 1, "at": now.isoformat()})
         client.close()
+
+    def _position(self) -> str:
+        """Where the log is."""
+        client = Client(f"http://{HOST}:{self.port}")
+        try:
+            return str(client.get("/flow")["log_position"])
+        finally:
+            client.close()
 
     def _until(self, path: str, step: Step, child: Child) -> None:
         """Returns when the server answers a path well. Meanwhile shows what a child says, and starts what has ended."""

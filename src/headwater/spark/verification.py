@@ -25,7 +25,6 @@ from headwater.spark.catalyst import Catalyst
 from headwater.spark.determinism import determined
 from headwater.spark.failures import spark_fails, unexpected, view_failure
 from headwater.spark.functions import register
-from headwater.spark.naming import names_read
 from headwater.spark.program import Program, topic_schema
 
 
@@ -63,10 +62,14 @@ class Batches:
         self, views: Collection[str], position: Position, excluded: Sequence[Excluded] = ()
     ) -> Iterator[tuple[str, pa.Table]]:
         """What each of several views' queries gives at a position. Raises `ViewFailed` if one fails on its records."""
-        for topic in self._topics():
-            rows = _rows(self._log, topic, position, [row for row in excluded if row.topic == topic.name])
-            self._frame(topic, rows).createOrReplaceTempView(f"`{topic.name}`")
+        needed = self._needed(views)
+        for topic in self._log.topics():
+            if topic.name in needed:
+                rows = _rows(self._log, topic, position, [row for row in excluded if row.topic == topic.name])
+                self._frame(topic, rows).createOrReplaceTempView(f"`{topic.name}`")
         for name, planned in self._program.views.items():
+            if name not in needed:
+                continue
             frame = self._catalyst.frame(determined(self._catalyst, self._catalyst.analyze(planned.sql)))
             if name in views:
                 yield name, self._collected(name, frame).cast(planned.schema)
@@ -79,11 +82,17 @@ class Batches:
         expected = self.content(view, position, excluded)
         return Verification(view, position, expected.num_rows, differences(content, expected))
 
-    def _topics(self) -> list[Topic]:
-        """The topics that views name; the optimizer may have found that a pipeline need not read all of them."""
-        views = self._program.views.values()
-        named = {name.lower() for view in views for name in names_read(self._catalyst, view.name, view.sql)}
-        return [topic for topic in self._log.topics() if topic.name.lower() in named]
+    def _needed(self, views: Collection[str]) -> set[str]:
+        """Views, and the topics and views that they name, directly or not.
+
+        By their SQL: the optimizer may have found that a pipeline need not read all of them.
+        """
+        needed = set(views)
+        # Each comes after those that it reads.
+        for name, planned in reversed(self._program.views.items()):
+            if name in needed:
+                needed.update(planned.reads)
+        return needed
 
     def _collected(self, view: str, frame: DataFrame) -> pa.Table:
         try:

@@ -27,12 +27,21 @@ from headwater.errors import Determinate, UsageError
 PIPELINE = """
 import os, time
 from pathlib import Path
+import headwater as hw
 from tests.unit.engine.samples import Driver, zset
 
+log = hw.open(os.environ["SHOP_LOG"])
 driver = Driver(Path(os.environ["SHOP_LOG"]) / "pipelines" / "shop")
+# As a pipeline does: a batch before the first commit of the log, and then what is there.
+published = 0
 if driver.batch == 0:
-    driver.publish({"v": zset((1, 1, "row", 1))}, 1)
-time.sleep(1000)
+    driver.publish({"v": zset((0, 0, "row", 1))}, 0)
+while True:
+    time.sleep(0.2)
+    position = log.position().commit
+    if position > published:
+        driver.publish({"v": zset((position, position, "row", 1))}, position)
+        published = position
 """
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.timeout(300)
