@@ -1,6 +1,6 @@
 # Every command of the project; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server bench-demo servers pictures torture-log torture-capture fuzz-views lock clean
+.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server bench-demo servers pictures demo-pictures torture-log torture-capture fuzz-views lock clean
 
 bin := .venv/bin
 python := $(bin)/python
@@ -33,6 +33,9 @@ servers:
 
 test: setup servers ## run every test, or some: make test TESTS=tests/unit TEST_OPTIONS=-x
 	$(bin)/pytest $(TEST_OPTIONS) $(TESTS)
+
+demo-pictures: setup servers ## make the pictures of README.md from a demo that runs: make demo beside it
+	PYTHONPATH=. $(python) -m tools.demo_pictures
 
 pictures: setup servers ## make the pictures of the console in docs/pictures/console
 	PYTHONPATH=. $(python) tools/screenshots.py

@@ -61,13 +61,15 @@ PHONE = ("flow", "topic", "view", "dead-letters", "pipelines")
 class Camera:
     """Takes pictures of one console, in both schemes."""
 
-    def __init__(self, browser: Browser, url: str, width: int = 1280, height: int = 860) -> None:
+    def __init__(
+        self, browser: Browser, url: str, width: int = 1280, height: int = 860, *, folder: Path = PICTURES
+    ) -> None:
         self.pages: dict[str, Page] = {}
         for scheme in SCHEMES:
             context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
             self.pages[scheme] = context.new_page()
             self.pages[scheme].goto(url)
-        self._url = url
+        self._url, self._folder = url, folder
 
     def take(self, name: str, address: str, act: Callable[[Page], None] = lambda _: None) -> None:
         for page in self.pages.values():
@@ -79,7 +81,7 @@ class Camera:
         # What flashes has flashed, and what waits for the next second has come.
         time.sleep(SETTLE_SECONDS)
         for scheme, page in self.pages.items():
-            page.screenshot(path=PICTURES / f"{name}-{scheme}.png")
+            page.screenshot(path=self._folder / f"{name}-{scheme}.png")
         print(name, flush=True)
 
     def close(self) -> None:

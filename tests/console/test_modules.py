@@ -121,6 +121,28 @@ def test_a_label_widens_only_the_gap_that_it_stands_in(modules: Page) -> None:
     assert found["width"] == 550
 
 
+def test_labels_of_edges_give_way_to_each_other(modules: Page) -> None:
+    # Edges between all nodes of two columns cross in one place.
+    nodes = [
+        {"id": f"{side}{number}", "column": column, "width": 100, "height": 47}
+        for column, side in enumerate("ab")
+        for number in range(4)
+    ]
+    pairs = [(0, 3), (3, 0), (1, 2), (2, 1)]
+    edges = [{"from": f"a{one}", "to": f"b{other}"} for one, other in pairs]
+    body = """
+      const { edges } = m.layout(given.nodes, given.edges, { columnGap: 180 });
+      return [edges.map((edge) => edge.points), m.labelPlaces(edges, 60, 20)];
+    """
+    points, places = run(modules, "layers.js", body, {"nodes": nodes, "edges": edges})
+    for number, one in enumerate(places):
+        (left, right) = points[number]
+        assert left["x"] <= one["x"] - 30 <= one["x"] + 30 <= right["x"]
+        assert min(left["y"], right["y"]) <= one["y"] <= max(left["y"], right["y"])
+        for other in places[number + 1 :]:
+            assert abs(one["x"] - other["x"]) >= 60 or abs(one["y"] - other["y"]) >= 20
+
+
 FORMATS = (
     ("count(1234567)", "1,234,567"), ("count(null)", "–"), ("short(12345)", "12.3K"), ("short(999)", "999"),  # noqa: RUF001
     ("rate(0)", "0/s"), ("rate(0.05)", "<0.1/s"), ("rate(3.21)", "3.2/s"), ("rate(12345)", "12.3K/s"),

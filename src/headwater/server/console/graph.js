@@ -1,12 +1,14 @@
 // Draws a graph: nodes as boxes that lead somewhere, edges as lines with what flows through them.
 
 import { h } from "./dom.js";
-import { curve, layout } from "./layers.js";
+import { curve, labelPlaces, layout } from "./layers.js";
 
 const TITLE = "600 13px";
 const LINE = "12px";
 const WIDTH_MOST = 280;
 const PADDING = 26;
+const LABEL_HEIGHT = 18;
+const LABEL_WIDTH = 84;
 const SMALLEST = 0.7;
 const kept = new Map();
 const canvas = document.createElement("canvas").getContext("2d");
@@ -34,12 +36,14 @@ export function graph(name, nodes, edges, { label, headings = [], columnGap = 12
   const shape = JSON.stringify([nodes.map((node) => [node.id, node.column, node.title, node.lines.length, node.room]), edges.map((edge) => [edge.from, edge.to])]);
   if (kept.get(name)?.shape !== shape) {
     const boxes = nodes.map((node) => ({ id: node.id, column: node.column, width: boxWidth(node), height: 30 + 17 * node.lines.length }));
-    const spaced = edges.map((edge) => ({ ...edge, room: edge.label ? widthOf(edge.label, LINE) + 40 : 0 }));
-    kept.set(name, { shape, placed: layout(boxes, spaced, { columnGap, rowGap: rows > 1 ? 22 : 16 }) });
+    const widths = edges.map((edge) => (edge.label ? widthOf(edge.label, LINE) + 8 : 0));
+    const spaced = edges.map((edge, place) => ({ ...edge, room: widths[place] ? widths[place] + 32 : 0 }));
+    const placed = layout(boxes, spaced, { columnGap, rowGap: rows > 1 ? 22 : 16 });
+    kept.set(name, { shape, placed, labels: labelPlaces(placed.edges, Math.max(LABEL_WIDTH, ...widths), LABEL_HEIGHT + 2) });
   }
-  const { placed } = kept.get(name);
+  const { placed, labels } = kept.get(name);
   const places = new Map(placed.nodes.map((node) => [node.id, node]));
-  const lines = placed.edges.map((edge) => ({ ...edge, ...edges.find((one) => one.from === edge.from && one.to === edge.to) }));
+  const lines = placed.edges.map((edge, place) => ({ ...edge, middle: labels[place], ...edges.find((one) => one.from === edge.from && one.to === edge.to) }));
   const top = headings.length ? 34 : 4;
   const [width, height] = [placed.width + 8, placed.height + top + 8];
   return h("div", { class: wideOnly ? "graph wide-only" : "graph", tabindex: "0", role: "group", "aria-label": label },
@@ -57,13 +61,11 @@ function boxWidth(node) {
   return Math.min(WIDTH_MOST, Math.ceil(widest) + PADDING);
 }
 
-/** In the middle of the last piece, where the edges of one node have parted. */
 function edgeLabel(edge) {
-  const [from, to] = edge.points.slice(-2);
-  const [x, y] = [(from.x + to.x) / 2, (from.y + to.y) / 2];
+  const { x, y } = edge.middle;
   const width = widthOf(edge.label, LINE) + 8;
   return h("g", { key: `label ${edge.from}>${edge.to}`, class: `graph-label ${edge.kind ?? ""}` },
-    h("rect", { x: x - width / 2, y: y - 9, width, height: 18, rx: 9 }),
+    h("rect", { x: x - width / 2, y: y - LABEL_HEIGHT / 2, width, height: LABEL_HEIGHT, rx: LABEL_HEIGHT / 2 }),
     h("text", { x, y: y + 4, "text-anchor": "middle" }, edge.about && h("title", {}, edge.about), edge.label));
 }
 

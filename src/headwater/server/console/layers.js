@@ -2,6 +2,8 @@
 
 const SWEEPS = 6;
 const DUMMY_HEIGHT = 14;
+// Where on the last piece of an edge its label may stand, the best first.
+const PLACES = [0.5, 0.42, 0.58, 0.34, 0.66, 0.28, 0.72, 0.22, 0.78];
 
 /**
  * Lays out nodes `{id, column, width, height}` and edges `{from, to, room}`, which lead to a column further right.
@@ -130,6 +132,34 @@ function bends(through) {
     if (place === 0) return [right];
     return place === through.length - 1 ? [left] : [left, right];
   });
+}
+
+/**
+ * Where the middle of each edge's label stands, so that labels of this size cover each other as little as can be.
+ *
+ * On the last piece, where the edges of one node have parted; those that have the least room choose first.
+ */
+export function labelPlaces(edges, width, height) {
+  const taken = [];
+  const places = new Map();
+  const rise = (edge) => Math.abs(edge.points.at(-1).y - edge.points.at(-2).y);
+  for (const edge of [...edges].sort((a, b) => rise(a) - rise(b))) {
+    const [from, to] = edge.points.slice(-2);
+    const all = PLACES.map((part) => along(from, to, part));
+    const between = all.filter(({ x }) => x - width / 2 >= from.x && x + width / 2 <= to.x);
+    const covered = ({ x, y }) => taken.reduce((sum, other) => sum + Math.max(0, width - Math.abs(x - other.x)) * Math.max(0, height - Math.abs(y - other.y)), 0);
+    const place = (between.length ? between : all.slice(0, 1)).reduce((best, one) => (covered(one) < covered(best) ? one : best));
+    taken.push(place);
+    places.set(edge, place);
+  }
+  return edges.map((edge) => places.get(edge));
+}
+
+/** A point of the piece of a curve between two points. */
+function along(from, to, part) {
+  const rest = 1 - part;
+  const bend = 1.5 * rest * part;
+  return { x: from.x + (to.x - from.x) * (bend + part ** 3), y: from.y + (to.y - from.y) * (3 * rest + part) * part ** 2 };
 }
 
 /** The path of an edge through its points, level at both ends of every piece. */

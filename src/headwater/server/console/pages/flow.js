@@ -65,7 +65,7 @@ function picture(current) {
     column: columnOf(node, depths, deepest), title: titleOf(node), room: 116, ...described(node, edges), href: hrefOf(node, edges),
   }));
   const lines = edges.map((edge) => ({ from: edge.from, to: edge.to, ...flowing(edge, edges, byId, current) }));
-  return graph("flow", boxes, lines, { label: "The flow as a picture", headings, columnGap: 112, wideOnly: true });
+  return graph("flow", boxes, lines, { label: "The flow as a picture", headings, columnGap: 132, wideOnly: true });
 }
 
 /** How many views are before each view; dead letters, which stand in the first column of views, count as one. */

@@ -1,0 +1,67 @@
+"""Makes the pictures of the README in docs/pictures from a demo that runs: `make demo-pictures`.
+
+It breaks the demo on the way: what can be seen on the page *Break it* has happened.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import httpx
+import typer
+from playwright.sync_api import Page, expect, sync_playwright
+
+from tests.console.chromium import chromium
+from tools.screenshots import Camera
+
+FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
+URL = "http://localhost:8580"
+INCIDENT_SECONDS_MAX = 600
+HEIGHT = 1010
+"""So that the whole flow is in the picture."""
+
+
+def broken(client: httpx.Client, action: str) -> None:
+    """Does something bad to the demo, and returns when it has recovered."""
+    number = client.post(f"/demo/{action}").raise_for_status().json()["number"]
+    deadline = time.monotonic() + INCIDENT_SECONDS_MAX
+    while time.monotonic() < deadline:
+        incidents = client.get("/demo").json()["incidents"]
+        state = next(one["state"] for one in incidents if one["number"] == number)
+        if state == "green":
+            return
+        if state in ("red", "failed"):
+            break
+        time.sleep(0.5)
+    raise SystemExit(f"error: {action} did not end well")
+
+
+def best_first(page: Page) -> None:
+    expect(page.locator("tr[data-row]").first).to_be_visible()
+
+
+def main(
+    url: Annotated[str, typer.Argument(help="Where the demo is.")] = URL,
+    *,
+    whole: Annotated[bool, typer.Option(help="Break everything first; otherwise only send late events.")] = True,
+) -> None:
+    """Takes the pictures, light and dark."""
+    with httpx.Client(base_url=url, timeout=60) as client, sync_playwright() as playwright:
+        for action in ("poison", "burst", "kill-pipeline", "stop-database", "late") if whole else ("late",):
+            broken(client, action)
+        # So that charts show more than what was broken.
+        time.sleep(60 if whole else 5)
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        camera = Camera(browser, url, height=HEIGHT, folder=FOLDER)
+        camera.take("flow", "flow")
+        camera.take("view", "views/revenue_by_country", best_first)
+        camera.take("views", "views")
+        camera.take("break-it", "break-it")
+        camera.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    typer.run(main)
