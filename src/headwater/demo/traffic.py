@@ -23,7 +23,8 @@ from headwater.demo.history import known
 from headwater.demo.sending import Client
 from headwater.errors import Determinate
 
-EVERY_SECONDS = 0.5
+EVERY_SECONDS = 1.0
+"""Batches take about half of that: what somebody else commits meets an idle pipeline more often than not."""
 CLOCK_EVERY = timedelta(seconds=5)
 PAGE_VIEWS_HELD_MAX = 10_000
 """Page views that wait for the server; older ones are given up."""
