@@ -102,7 +102,7 @@ def test_a_browser_keeps_its_token_in_a_cookie(guarded: tuple[Shop, dict[Scope, 
     shop, tokens = guarded
     assert shop.client.post("/session", json={"token": "no"}).status_code == 401
     begun = shop.client.post("/session", json={"token": tokens["admin"]})
-    assert begun.json() == {"scope": "admin", "token": "admin", "tokens_needed": True}
+    assert begun.json() == {"scope": "admin", "token": "admin", "tokens_needed": True, "pages": []}
     cookie = begun.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
