@@ -36,8 +36,7 @@ SHORT_SECONDS = 10.0
 FAILURES_MAX = 3
 ENDING_SECONDS_MAX = 5.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# What Java leaves behind otherwise when it is killed; and the quick compiler alone: the other one takes as much time
-# again of two cores until the first view is there, and batches of some records gain nothing by it.
+# What Java leaves behind otherwise when it is killed.
 _JAVA = "-Djava.io.tmpdir={folder}/tmp -XX:-UsePerfData"
 
 
