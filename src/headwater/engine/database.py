@@ -135,6 +135,15 @@ class Database:
             finally:
                 self._roll_back()
 
+    def version(self) -> int:
+        """A number that is another one whenever somebody else has committed since it was asked for."""
+        with self._turn:
+            self._check_usable()
+            try:
+                return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+            except sqlite3.Error as error:
+                raise unusable(error, self.path) from error
+
     def close(self) -> None:
         with self._turn:
             if not self._closed and self._pid == os.getpid():

@@ -90,6 +90,15 @@ def view_zset(directory: Path, runs: Sequence[Run], schema: pa.Schema) -> pa.Tab
     return consolidated(tables) if tables else schema.empty_table()
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a look at the store has found, when it had a version: what is published, and the runs of some views."""
+
+    version: int
+    generation: Generation | None
+    runs: Mapping[str, list[Run]]
+
+
 class Reader:
     """Reads what a pipeline has published in a directory. It may be opened before there is anything."""
 
@@ -98,6 +107,7 @@ class Reader:
         self._database: Database | None = None
         self._wake: Wake | None = None
         self._opening = threading.Lock()
+        self._known = _Known(-1, None, {})
 
     def __enter__(self) -> Self:
         return self
@@ -232,6 +242,25 @@ class Reader:
                 if not self._has_moved(generation):
                     raise
 
+    def _look(self, views: Sequence[str]) -> _Known:
+        """What is published now, with the runs of these views, as far as they are; read only if that has changed."""
+        database = self._opened()
+        if database is None:
+            return self._known
+        version, known = database.version(), self._known
+        if known.version == version and known.runs.keys() >= set(views):
+            return known
+        with database.read() as tx:
+            generation = current_generation(tx)
+            runs = {}
+            if generation is not None:
+                there = generation.definition.get("views", {}).keys()
+                wanted = there & {*views, *(known.runs if known.version == version else ())}
+                runs = {view: read_runs(tx, generation.id, [arrangement_of(view)]) for view in wanted}
+        # What another thread has found meanwhile may be newer; then the version tells the next one to look again.
+        self._known = known = _Known(version, generation, runs)
+        return known
+
     def _has_moved(self, seen: Generation) -> bool:
         with self.transaction() as tx:
             now = None if tx is None else current_generation(tx)
@@ -241,14 +270,17 @@ class Reader:
         self, views: Sequence[str], at_least: Position | None, timeout: timedelta
     ) -> tuple[Generation, dict[str, list[Run]]]:
         deadline = time.monotonic() + timeout.total_seconds()
+        ticket = None
         while True:
-            ticket = self.ticket()
-            with self.transaction() as tx:
-                generation = None if tx is None else current_generation(tx)
-                if tx is not None and generation is not None and (at_least is None or at_least <= generation.position):
-                    for view in views:
-                        stored_schema(generation, view)
-                    return generation, {view: read_runs(tx, generation.id, [arrangement_of(view)]) for view in views}
+            known = self._look(views)
+            generation = known.generation
+            if generation is not None and (at_least is None or at_least <= generation.position):
+                for view in views:
+                    stored_schema(generation, view)
+                return generation, {view: known.runs[view] for view in views}
+            if ticket is None:
+                ticket = self.ticket()
+                continue
             left = deadline - time.monotonic()
             if left <= 0:
                 wanted = None if at_least is None else at_least.commit
@@ -256,6 +288,7 @@ class Reader:
                     wanted, None if generation is None else generation.position.commit, timeout.total_seconds()
                 )
             self.wait(ticket, left)
+            ticket = self.ticket()
 
 
 def _rows(content: pa.Table, view: str) -> pa.Table:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-READS_MAX = 16
+READS_MAX = 4
+"""Threads that read: more of them would take longer for all, because they share the interpreter and one connection."""
 APPENDS_MAX = 64
 """Threads that append: those that wait for the disk at the same time share an fsync."""
 
