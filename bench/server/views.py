@@ -23,6 +23,8 @@ SUBSCRIBERS = 500
 APPENDS_PER_SECOND = 10
 ROWS_PER_APPEND = 20
 P99_GOAL_MS = 10.0
+WARM_UP_SECONDS = 20
+"""While Java compiles what the pipeline does all the time."""
 
 
 def measure(directory: Path, seconds: float, subscribers: int = SUBSCRIBERS) -> list[Line]:
@@ -33,6 +35,7 @@ def measure(directory: Path, seconds: float, subscribers: int = SUBSCRIBERS) -> 
         wait_for(port, f"/views/totals/1?at_least={position}&wait=30")
         writer = Writer(port)
         with writer:
+            time.sleep(WARM_UP_SECONDS)
             reads = _reads(port, seconds)
         followed = asyncio.run(_followed(port, writer, seconds, subscribers))
     return [*reads, *followed]
