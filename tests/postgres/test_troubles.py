@@ -13,6 +13,7 @@ import pytest
 
 import headwater as hw
 from headwater.connectors.postgres import applying, incremental
+from headwater.connectors.postgres import capture as capturing
 from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.setup import drop_slot
 from headwater.connectors.postgres.source import PostgresSource
@@ -337,6 +338,31 @@ def test_a_stopped_table_is_taken_up_again(source: Source, log: hw.EmbeddedLog, 
         source.execute("INSERT INTO t VALUES (4, 4)")
         wait_for(lambda: len(log_rows(log, topic)) == 3)
     assert_same(source, log, capture, ["t"])
+
+
+def test_a_table_is_taken_up_again_while_a_capture_begins(
+    source: Source, log: hw.EmbeddedLog, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source.execute("CREATE TABLE t (id int4 PRIMARY KEY, a int4); INSERT INTO t VALUES (1, 1)")
+    capture = make("t")
+    catch_up(capture, source)
+    source.execute("ALTER TABLE t ALTER a TYPE text; UPDATE t SET a = 'x'")
+    catch_up(capture, source)
+    source.execute("ALTER TABLE t ALTER a TYPE int4 USING 7; INSERT INTO t VALUES (2, 7)")
+    asked = [PostgresSource(log, capture.options)]
+
+    class Late(incremental.Incremental):
+        """Knows of the jobs that there are now, and of the tables as they were before."""
+
+        def __init__(self, *arguments: Any) -> None:
+            if asked:
+                asked.pop().resume("t")
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(capturing, "Incremental", Late)
+    with running(make("t")):
+        topic = capture.options.names.topic("public", "t")
+        wait_for(lambda: {row["id"]: row["a"] for row in log_rows(log, topic)} == {1: 7, 2: 7})
 
 
 def test_a_condition_that_fails(source: Source, log: hw.EmbeddedLog, make: Make) -> None:

@@ -314,6 +314,7 @@ class Incremental:
                 table = self._tables.by_oid.get(job.oid)
                 if table is None or table.stopped is not None:
                     self._drop_job(job)
+                    self._stopped.wait(POLL_SECONDS_MIN)
                     continue
                 connection = connection or self._options.address.connect()
                 found = table_of(connection, job.oid)
@@ -422,9 +423,13 @@ class Incremental:
         return [job for job in self.jobs if job.id not in at_once]
 
     def _drop_job(self, job: Job, event: Event | None = None) -> None:
-        """Takes away a job that can not be done; the reason is kept."""
+        """Takes away a job that can not be done; the reason is kept.
+
+        Not if somebody has changed what is known of the tables meanwhile: it may have been asked for just then.
+        """
         with self._change, self._log.commit() as commit:
             self.without(job, commit)
+            commit.bookmark(self._options.names.tables, self._tables.stored, expect=self._tables.stored)
             if event is not None:
                 commit.append(self._options.names.history, [asdict(event)])
         self.refresh()
