@@ -20,7 +20,7 @@ EXPECTED = ("Failed to load resource", "net::ERR_")
 expect.set_options(timeout=SECONDS_MAX * 1000)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])

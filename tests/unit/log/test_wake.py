@@ -56,8 +56,17 @@ def seconds_to_wake(wake: Wake, ticket: int, seconds: float = PLENTY) -> float:
     return time.monotonic() - began
 
 
+OTHERS: list[threading.Thread] = []
+
+
+@pytest.fixture(autouse=True)
+def others() -> None:
+    """What other tests have left running is not looked at."""
+    OTHERS[:] = threading.enumerate()
+
+
 def watchers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "headwater-wake"]
+    return [thread for thread in threading.enumerate() if thread.name == "headwater-wake" and thread not in OTHERS]
 
 
 def open_files() -> int:
