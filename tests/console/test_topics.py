@@ -128,6 +128,8 @@ def test_send_a_test_event(page: Page, stage: Stage) -> None:
     page.get_by_role("button", name="Send", exact=True).click()
     expect(page.locator(".sent")).to_contain_text("1 did not fit")
     page.get_by_label("Topic").select_option("shop.orders")
+    # An example comes into the field while it is empty.
+    expect(page.get_by_label("Record, or a list of records, as JSON")).to_have_value(re.compile("amount"))
     page.get_by_label("Record, or a list of records, as JSON").fill('{"id": 1, "amount": "much"}')
     page.get_by_role("button", name="Send", exact=True).click()
     expect(page.locator(".failure")).to_be_visible()
