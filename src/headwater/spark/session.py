@@ -49,6 +49,8 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+SQL_SETTINGS = tuple(name for name in _SETTINGS if name.startswith("spark.sql."))
+"""The settings of headwater's sessions that say how SQL is planned and run."""
 # Loggers that repeat on standard error what PySpark raises anyway.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
