@@ -7,15 +7,18 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as pat
 
 _PLAIN = re.compile(r"(?!NULL$|true$|false$)[^\s'|,{}\[\]]+(?: [^\s'|,{}\[\]]+)*")
 
+Written: TypeAlias = list[list[str]]
+"""A table as text: the names of the columns, and then the rows, sorted."""
 
-def table_cells(table: pa.Table) -> list[list[str]]:
+
+def table_cells(table: pa.Table) -> Written:
     """The names of the columns, and then the rows, sorted by what is written."""
     rows = zip(*(column.to_pylist() for column in table.columns), strict=True) if table.num_columns else []
     types = [field.type for field in table.schema]
@@ -28,6 +31,11 @@ def table_lines(written: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[at]) for row in written) for at in range(len(written[0]))]
     padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in written)
     return ["| " + " | ".join(row) + " |" for row in padded]
+
+
+def unordered(written: str) -> str:
+    """A cell in which the items of a list stand in a fixed order, so that only their order tells two lists apart no more."""
+    return "[" + ", ".join(sorted(written[1:-1].split(", "))) + "]" if written.startswith("[") else written
 
 
 def cell(value: Any, given: pa.DataType) -> str:
