@@ -22,7 +22,7 @@ from headwater.errors import InternalError, InvalidQuery, SparkStopped, Unsuppor
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
 from headwater.spark.catalyst import Catalyst, Expression, Node, analyzed, data_type, identity, items, kind
-from headwater.spark.determinism import determined
+from headwater.spark.determinism import settled
 from headwater.spark.explaining import explain
 from headwater.spark.failures import in_view, query_failure, spark_fails, unexpected, view_failure
 from headwater.spark.flow import Flow, Project, Relation
@@ -176,7 +176,7 @@ class Program:
     def _plan(self, name: str, sql: str) -> None:
         before = set(self.flow.operators)
         try:
-            plan = determined(self.catalyst, self.catalyst.analyze(sql))
+            plan = settled(self.catalyst, sql, self.catalyst.analyze(sql)).plan
             output = items(plan.output())
             names = _names(name, output)
             relation = self._planner.relation(self.catalyst.optimize(plan))

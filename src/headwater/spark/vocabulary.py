@@ -1,0 +1,3 @@
+def check(text: str, sql: str) -> None: ...
+_OPEN = {"First","Last","NthValue","AnyValue","CollectList","CollectSet","MaxBy","MinBy","ListAgg","Mode"}
+def is_settled_by_values(name: str) -> bool: return name not in _OPEN
