@@ -131,6 +131,22 @@ class Catalyst:
         """A null of a type of Spark's."""
         return self.module(f"{_CATALYST}.expressions.Literal").create(None, given)
 
+    def numbered(self, attribute: Expression, number: int) -> Expression:
+        """The attribute under another id, the same in every process."""
+        return attribute.withExprId(self.expressions.ExprId(number, self._jvm.java.util.UUID(0, 0)))
+
+    def sorted_map(self, child: Expression) -> Expression:
+        """A map with its entries in the order of their keys.
+
+        Not by Spark's own function, which turns nulls into zeros when it is compiled.
+        """
+        attribute = self.named(child, "m").toAttribute()
+        relation = self.plans.LocalRelation(self.sequence([attribute]), self.nil, False, self.none)
+        keys = "sort_array(map_keys(m))"
+        frame = self.frame(relation).selectExpr(f"map_from_arrays({keys}, transform({keys}, k -> m[k])) AS m")
+        (made,) = items(analyzed(frame).projectList())
+        return self.substitution({identity(attribute): (attribute, child)})(made.child())
+
     def whole(self, value: int) -> Expression:
         """A whole number."""
         return self.module(f"{_CATALYST}.expressions.Literal").apply(value)

@@ -24,11 +24,12 @@ from headwater.spark.catalyst import (
     unaliased,
     walk,
 )
-from headwater.spark.flow import Branch, Expand, Filter, Generate, Operator, Project, Relation, Source
+from headwater.spark.flow import Branch, Edge, Expand, Filter, Generate, Operator, Project, Relation, Source
 from headwater.spark.joins import JOINS, Joins
 from headwater.spark.natives import Natives, is_session
 from headwater.spark.operators import Input, Operators, port_schema
 from headwater.spark.projection import GENERATORS
+from headwater.spark.pruning import expressions_of
 from headwater.spark.ranking import Ranking, is_row_number, ranking
 from headwater.spark.settling import completed, order_below
 from headwater.views.aggregate import Aggregate
@@ -111,6 +112,13 @@ class Planner:
         """An operator that keeps the content of a view."""
         inputs = {"rows": Input(relation, relation.output)}
         return self.operators.add("publish", view, Publish(schema), inputs, [], view=view)
+
+    def check_subqueries(self, edges: Sequence[Edge]) -> None:
+        """Whatever expression is left on an edge is evaluated row by row, where a subquery would be nothing at all."""
+        for edge in edges:
+            for expression in expressions_of(edge):
+                if "subquery" in expression.toString() and any(map(self.catalyst.is_subquery, walk(expression))):
+                    raise UnsupportedQuery("a subquery in this place", hint="Join with the subquery instead.")
 
     # Steps on edges.
 
@@ -240,6 +248,9 @@ class Planner:
     def _native_aggregate(self, node: Node) -> Relation:
         given = self.relation(node.child())
         keys = items(node.groupingExpressions())
+        if any("map<" in data_type(key).simpleString() for key in keys):
+            # Spark sorts the entries of such a key, and turns nulls into zeros where it compiles that.
+            raise UnsupportedQuery("a map as a key of this aggregate", hint="Group by map_entries(...) or to_json(...).")
         child, attached = self._attach(given, [*keys, *items(node.aggregateExpressions())])
         keys, named = attached[: len(keys)], attached[len(keys) :]
         added = {identity(column) for column in child.output[len(given.output) :]}
@@ -330,8 +341,10 @@ class Planner:
         rewritten = []
         columns: dict[int, Expression] = {}
         seen: list[tuple[Expression, int]] = []
-        for expression in expressions:
-            if "subquery" not in expression.toString():
+        for given in expressions:
+            text = str(given.toString())
+            expression = self._with_sorted_maps(given) if "mapsort(" in text else given
+            if "subquery" not in text:
                 rewritten.append(expression)
                 continue
             for part in walk(expression):
@@ -350,6 +363,13 @@ class Planner:
                     columns[identity(part)] = columns[known]
             rewritten.append(self._replaced(expression, columns))
         return relation, rewritten
+
+    def _with_sorted_maps(self, expression: Expression) -> Expression:
+        """The expression with maps sorted in our way where Spark sorts them: keys of groups, for example."""
+        below = [self._with_sorted_maps(child) for child in children(expression)]
+        if kind(expression) == "MapSort":
+            return self.catalyst.sorted_map(below[0])
+        return expression.withNewChildren(self.catalyst.sequence(below)) if below else expression
 
     def _replaced(self, expression: Expression, columns: Mapping[int, Expression]) -> Expression:
         if self.catalyst.is_subquery(expression):

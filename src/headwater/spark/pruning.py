@@ -82,12 +82,16 @@ def _narrow_outputs(flow: Flow, producer: int, kept: Sequence[int]) -> None:
 def _references(edge: Edge) -> set[int]:
     """The ids of all attributes that an edge's expressions name."""
     found: set[int] = set()
-    for expression in (
-        *edge.columns,
-        *(part for step in edge.branch.steps for part in _parts(step)),
-    ):
+    for expression in expressions_of(edge):
         found |= {identity(attribute) for attribute in items(expression.references().toSeq())}
     return found
+
+
+def expressions_of(edge: Edge) -> Iterator[Expression]:
+    """All expressions of an edge."""
+    yield from edge.columns
+    for step in edge.branch.steps:
+        yield from _parts(step)
 
 
 def _parts(step: LinearStep) -> Iterator[Expression]:

@@ -1,3 +1,0 @@
-def check(text: str, sql: str) -> None: ...
-_OPEN = {"First","Last","NthValue","AnyValue","CollectList","CollectSet","MaxBy","MinBy","ListAgg","Mode"}
-def is_settled_by_values(name: str) -> bool: return name not in _OPEN
