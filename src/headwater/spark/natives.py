@@ -48,9 +48,7 @@ class Natives:
             results = [catalyst.alias(now(unaliased(expression)), expression) for expression in (*named, *shown)]
             # Without any key, Spark would give a result for no rows, too.
             groups = [now(key) for key in grouping] or [catalyst.whole(0)]
-            return catalyst.plans.Aggregate(
-                catalyst.sequence(groups), catalyst.sequence(results), below, catalyst.none
-            )
+            return catalyst.plans.Aggregate(catalyst.sequence(groups), catalyst.sequence(results), below, catalyst.none)
 
         empty = None
         if not grouping:
