@@ -22,7 +22,7 @@ from headwater.errors import InternalError, InvalidQuery, SparkStopped, Unsuppor
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
 from headwater.spark.catalyst import Catalyst, Expression, Node, analyzed, data_type, identity, items, kind
-from headwater.spark.determinism import determined
+from headwater.spark.determinism import settled
 from headwater.spark.explaining import explain
 from headwater.spark.failures import in_view, query_failure, spark_fails, unexpected, view_failure
 from headwater.spark.flow import Flow, Project, Relation
@@ -38,7 +38,7 @@ from headwater.spark.template import Template
 from headwater.spark.wording import label
 from headwater.views.zset import HASH, WEIGHT
 
-VERSION = 3
+VERSION = 4
 """Of how views are planned and kept. What was built by another version is built anew."""
 # What a definition says for readers, and what follows from the rest of it.
 _FOLLOWS = ("operators", "reads", "explanation")
@@ -76,14 +76,15 @@ class Program:
         self.views: dict[str, PlannedView] = {}
         for function in functions:
             register(self.session, function)
+        ordered = in_order(self.catalyst, views, list(self._topics))
         for topic in topics:
             self._register(topic.name, topic_schema(topic))
-        for name in in_order(self.catalyst, views, self._topics):
+        for name in ordered:
             self._plan(name, views[name])
         prune(self.flow)
         choose(self.flow)
         fuse(self.flow)
-        self._layout = layout(self.flow)
+        self._layout = layout(self.catalyst, self.flow)
         self._frames: dict[int, list[DataFrame]] = {}
 
     @property
@@ -174,21 +175,22 @@ class Program:
         self._leaves[int(analyzed(frame).rdd().id())] = name
 
     def _plan(self, name: str, sql: str) -> None:
-        before = set(self.flow.operators)
+        before, edges = set(self.flow.operators), len(self.flow.edges)
         try:
-            plan = determined(self.catalyst, self.catalyst.analyze(sql))
+            plan = settled(self.catalyst, sql, self.catalyst.analyze(sql)).plan
             output = items(plan.output())
             names = _names(name, output)
             relation = self._planner.relation(self.catalyst.optimize(plan))
+            types = [data_type(attribute) for attribute in relation.output]
+            schema = pa.schema([(column, arrow_type(given)) for column, given in zip(names, types, strict=True)])
+            self._planner.publish(name, relation, schema)
+            self._planner.check_subqueries(self.flow.edges[edges:])
         except UnsupportedQuery as error:
             raise in_view(name, error) from error
         except PySparkException as error:
             raise query_failure(name, sql, error) from error
         except Py4JJavaError as error:
             raise self._spark_fails(name, sql, error) from error
-        types = [data_type(attribute) for attribute in relation.output]
-        schema = pa.schema([(column, arrow_type(given)) for column, given in zip(names, types, strict=True)])
-        self._planner.publish(name, relation, schema)
         made = sorted(set(self.flow.operators) - before)
         self.views[name] = PlannedView(name, sql, schema, plan, made, self._reads(name, sql))
         self._relations[name] = relation

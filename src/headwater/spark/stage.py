@@ -49,11 +49,9 @@ class StageOperator:
     name: str
     kernel: Kernel
     ports: Mapping[str, tuple[int, ...]]
-    producer: int
-    """The number that its rows go by; of one with a node of Spark's own, not the number of what that gives."""
+    rows: int | None
+    """The number that the rows for its node of Spark's own go by, if it has one."""
     is_view: bool
-    empty: pa.Table | None
-    """What it gives while it has no rows, where that is something."""
     beside: int | None
     """The operator of the same level whose rows it takes as they are; `shown`: which of their columns."""
     shown: tuple[int, ...]
@@ -204,28 +202,19 @@ class _LevelRun:
         self._note.operators[operator.number] = (rows_in, step.out.num_rows)
         self._told[operator.number] = step.out
         yield from self._tell(operator, step.out)
-        if operator.empty is not None:
-            yield from self._empty(operator, old["rows"], step.state["rows"], first=first)
+        if operator.rows is not None and step.rows is not None:
+            yield from self._stage.in_slots(operator.rows, step.rows.drop_columns([HASH]))
 
     def _tell(self, operator: StageOperator, out: pa.Table) -> Iterator[pa.RecordBatch]:
         """Sends an operator's rows on their ways."""
         rows = out.drop_columns([HASH])
-        if operator.producer in self._stage.slots:
-            yield from self._stage.in_slots(operator.producer, rows)
-        for edge in self._stage.onward.get(operator.producer, ()):
+        if operator.number in self._stage.slots:
+            # A row that cancels out was never there, and an expression could fail on it.
+            told = rows if operator.kernel.consolidated else consolidate(rows)
+            yield from self._stage.in_slots(operator.number, told)
+        for edge in self._stage.onward.get(operator.number, ()):
             route = self._stage.routes[edge]
             self._mail.add(edge, route.addressed(route.chosen(rows)))
-
-    def _empty(
-        self, operator: StageOperator, old: pa.Table, delta: pa.Table, *, first: bool
-    ) -> Iterator[pa.RecordBatch]:
-        """What an aggregate without a key gives while it has no rows: it comes, and it goes with the first row."""
-        before = int(np.sum(old[WEIGHT].to_numpy()))
-        after = before + int(np.sum(delta[WEIGHT].to_numpy()))
-        weight = int(after == 0) - int(before == 0 and not first)
-        if weight and operator.empty is not None:
-            rows = operator.empty.append_column(WEIGHT, pa.array([weight], pa.int64()))
-            yield from self._stage.in_slots(operator.number, rows)
 
     def _changes(self, operator: StageOperator, port: str, edges: Sequence[int]) -> pa.Table:
         schema = operator.kernel.ports[port]

@@ -22,7 +22,7 @@ from headwater.log.embedded import EmbeddedLog
 from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.spark.catalyst import Catalyst
-from headwater.spark.determinism import determined
+from headwater.spark.determinism import settled
 from headwater.spark.failures import spark_fails, unexpected, view_failure
 from headwater.spark.functions import register
 from headwater.spark.program import Program, topic_schema
@@ -70,7 +70,7 @@ class Batches:
         for name, planned in self._program.views.items():
             if name not in needed:
                 continue
-            frame = self._catalyst.frame(determined(self._catalyst, self._catalyst.analyze(planned.sql)))
+            frame = self._catalyst.frame(settled(self._catalyst, planned.sql, self._catalyst.analyze(planned.sql)).plan)
             if name in views:
                 yield name, self._collected(name, frame).cast(planned.schema)
             frame.createOrReplaceTempView(f"`{name}`")

@@ -41,6 +41,10 @@ class Publish:
     def hashed_by(self) -> tuple[str, ...] | None:
         return None
 
+    @property
+    def consolidated(self) -> bool:
+        return True
+
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         rows = changes["rows"]
         return Step({"content": rows if self.consolidated else consolidate(rows)}, empty(self.output, hashed=True))
