@@ -20,13 +20,14 @@
     | 10.00 |
 
 A step is one batch. Its lines are one commit over all its topics; `commit` begins another one. In the table, after the
-names of the columns, rows may stand in any order. A remark after the name says with what the table cannot be compared:
+names of the columns, rows may stand in any order. Raw Spark and DuckDB give the same table, or a remark says why not:
 
-    view last (open: several orders of one moment)
-    view words (duckdb: sorts NULL last)
+    view last (open: two orders of one moment)
+    view parts (duckdb: casts round)
+    view both (spark: fails on a union of subqueries)
 
-SQL leaves the answer of an *open* view to the engine, and raw Spark gives several. DuckDB runs the other one, too, but
-means something else by it. In files of what is refused, instead of the table there is
+SQL leaves the answer of an *open* view to the engine, and raw Spark gives several answers. DuckDB gives another answer
+to the second view, and Spark fails on the third one. In files of what is refused, instead of the table there is
 
     refused UnsupportedQuery
     The message, in one line.
@@ -46,7 +47,7 @@ from typing import Any
 
 _TOPIC = re.compile(r"topic (\S+) \((.*)\)(?: key ([\w, ]+?))?(?: partitions (\d+))?")
 _CHANGE = re.compile(r"(\S+) ([+-]) (\{.*\})")
-_VIEW = re.compile(r"view (\w+)(?: \((open|duckdb): (.+)\))?")
+_VIEW = re.compile(r"view (\w+)(?: \((open|duckdb|spark): (.+)\))?")
 _CELL = re.compile(r"(?<!\\)\|")
 
 
@@ -85,6 +86,8 @@ class View:
     """What SQL leaves to the engine, so that there are several right answers; empty if there is one."""
     duckdb: str = ""
     """Why DuckDB's answer is another one; empty if it is not."""
+    spark: str = ""
+    """Why raw Spark gives no answer; empty if it does."""
 
     @property
     def table(self) -> list[list[str]]:
@@ -180,9 +183,10 @@ def _view(first: str, lines: Sequence[str]) -> tuple[View, tuple[str, str, str] 
     found = _VIEW.fullmatch(first)
     if found is None:
         raise ValueError(f"not the name of a view: {first!r}")
-    name, remarks = found[1], {found[2]: found[3]} if found[2] else {}
     end = next((at for at, line in enumerate(lines) if line == "=>" or line.startswith("refused ")), len(lines))
-    view, rest = View(name, "\n".join(lines[:end]), **remarks), lines[end:]
+    view, rest = View(found[1], "\n".join(lines[:end])), lines[end:]
+    if found[2]:
+        setattr(view, found[2], found[3])
     if rest and rest[0] == "=>":
         view.expected = [cells(line) for line in rest[1:]]
     elif rest:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
 from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
@@ -13,56 +12,64 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from tests.sql.casefile import CaseFile
-from tests.sql.oracles import Content
-from tests.sql.rendering import Written, cell
+from tests.sql.rendering import Written, written
+from tests.sql.running import Oracle
 
 _SETTINGS = {"default_null_order": "nulls_first_on_asc_last_on_desc", "TimeZone": "UTC"}
 """Spark's choices where DuckDB offers one."""
+_SPELLINGS = {
+    r"\b(at|limit)\b": r'"\1"',
+    r"<=>": "IS NOT DISTINCT FROM",
+    r"\bLEFT (SEMI|ANTI) JOIN\b": r"\1 JOIN",
+    r"\bMINUS\b": "EXCEPT",
+    r"\bany\(": "bool_or(",
+    r"\bsome\(": "bool_or(",
+    r"\bevery\(": "bool_and(",
+    r"\bsize\(": "len(",
+    r"\b(\d+)L\b": r"\1::bigint",
+}
+"""What both have, but under different names. Case files write keywords in capitals, and names in small letters."""
 
 
-class DuckOracle:
-    """A DuckDB that knows the views of a case file by their SQL, as far as it takes it."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, file: CaseFile, content: Content) -> None:
-        self._connection = connection
-        for topic, rows in content.items():
-            connection.register(topic.name, rows)
-        self._views = {view.name for view in file.views if self._takes(view.name, view.sql)}
-
-    def answer(self, view: str, like: pa.Schema) -> Written | None:
-        """What a view's query gives, with the types of a schema; None if it cannot be run here."""
-        if view not in self._views:
-            return None
-        try:
-            found = self._connection.execute(f'SELECT * FROM "{view}"').to_arrow_table()
-        except duckdb.Error:
-            return None
-        if found.num_columns != len(like):
-            return None
-        columns = [
-            [cell(_as(value, one.type), one.type) for value in column.to_pylist()]
-            for column, one in zip(found.columns, like, strict=True)
-        ]
-        return [like.names, *sorted(map(list, zip(*columns, strict=True)))]
-
-    def _takes(self, view: str, sql: str) -> bool:
-        try:
-            self._connection.execute(f'CREATE VIEW "{view}" AS {sql}')
-        except duckdb.Error:
-            return False
-        return True
-
-
-@contextmanager
-def duck_oracle(file: CaseFile, content: Content) -> Iterator[DuckOracle]:
+def run_by_duckdb(file: CaseFile, oracle: Oracle) -> dict[str, Written]:
+    """The answers, with Spark's types, to those views that DuckDB runs and that have one answer."""
+    found = {}
     with duckdb.connect() as connection:
         for name, value in _SETTINGS.items():
             connection.execute(f"SET {name} = '{value}'")
-        yield DuckOracle(connection, file, content)
+        for topic, rows in oracle.content.items():
+            connection.register(topic.name, rows)
+        for view in file.views:
+            answer = _answer(connection, view.name, _spelled(view.sql))
+            if answer is not None and not view.open:
+                schema = answer.schema if view.spark else oracle.answers[view.name].first.schema
+                if answer.num_columns == len(schema):
+                    found[view.name] = _with_types(answer, schema)
+    return found
+
+
+def _spelled(sql: str) -> str:
+    for pattern, spelling in _SPELLINGS.items():
+        sql = re.sub(pattern, spelling, sql)
+    return sql
+
+
+def _answer(connection: duckdb.DuckDBPyConnection, view: str, sql: str) -> pa.Table | None:
+    """The rows of a view, which later ones may read; None if DuckDB does not run it."""
+    try:
+        connection.execute(f'CREATE VIEW "{view}" AS {sql}')
+        return connection.sql(f'SELECT * FROM "{view}"').to_arrow_table()
+    except duckdb.Error:
+        return None
+
+
+def _with_types(answer: pa.Table, schema: pa.Schema) -> Written:
+    columns = zip(answer.columns, schema.types, strict=True)
+    return written(schema, [[_as(value, kind) for value in column.to_pylist()] for column, kind in columns])
 
 
 def _as(value: Any, kind: pa.DataType) -> Any:
-    """A value of DuckDB's as one of another type, if it can be one: sums are wider there, and averages are doubles."""
+    """A value as one of Spark's type, if it can be one: in DuckDB sums are wider, and averages are doubles."""
     if value is None:
         return None
     if pat.is_list(kind):

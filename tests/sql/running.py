@@ -40,10 +40,12 @@ class Oracle:
 
     content: Content
     """The rows of the topics after the last step."""
-    after: list[Tables]
+    after: Sequence[Tables]
     """The closed views before the first step and after every step."""
     answers: Mapping[str, Answers]
     """All views after the last step."""
+    failing: frozenset[str]
+    """The views to which raw Spark gives no answer."""
 
 
 def open_app(file: CaseFile, directory: Path, **options: int) -> App:
@@ -108,7 +110,8 @@ def run_by_raw_spark(session: SparkSession, file: CaseFile, directory: Path) -> 
                 after.append(spark.answer(content, closed))
     answers = spark.answers(content)
     after.append({name: found.first for name, found in answers.items() if name in closed})
-    return Oracle(content, after, answers)
+    failing = frozenset(view.name for view in file.views if view.spark and spark.fails(view))
+    return Oracle(content, after, answers, failing)
 
 
 def append(log: EmbeddedLog, changes: Sequence[Change]) -> None:
