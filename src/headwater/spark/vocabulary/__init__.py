@@ -5,13 +5,16 @@ It is closed: an expression that nobody has classified is refused, so that a new
 
 from headwater.spark.vocabulary.kinds import Kind, classify, classify_registered, is_settled_by_values
 from headwater.spark.vocabulary.rules import Place, Word, Words, check, unorderable, words
+from headwater.spark.vocabulary.types import accepted_type, check_type
 
 __all__ = [
     "Kind",
     "Place",
     "Word",
     "Words",
+    "accepted_type",
     "check",
+    "check_type",
     "classify",
     "classify_registered",
     "is_settled_by_values",
