@@ -29,8 +29,7 @@ _NOT_IN_SPARK = (
     (
         ("asof", "join"),
         "ASOF JOIN",
-        "Join on the key and a condition on the times, and keep the newest row: "
-        "QUALIFY row_number() OVER (PARTITION BY ... ORDER BY ... DESC) = 1.",
+        "Join on the key and on the times, and keep the newest: QUALIFY row_number() OVER (... ORDER BY ... DESC) = 1.",
     ),
     (("match_recognize",), "MATCH_RECOGNIZE", "Compare a row with those before it: lag(...) OVER (... ORDER BY ...)."),
 )
