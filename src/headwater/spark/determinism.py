@@ -8,14 +8,14 @@ where the SQL itself does not.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headwater.errors import UnsupportedQuery
 from headwater.spark.catalyst import Catalyst, Expression, Node, children, items, kind, unaliased
 from headwater.spark.settling import completed, in_settled_order
-from headwater.spark.vocabulary import check, is_settled_by_values
+from headwater.spark.vocabulary import Kind, Place, check, classify, unorderable
 
 TIES = "ties in ORDER BY ... LIMIT are decided by all columns"
 WINDOWS = "rows that a window's order leaves equal are ordered by all columns"
@@ -26,9 +26,6 @@ LISTED = "listagg orders equal rows by the value"
 _WITH_EXPRESSIONS = frozenset({
     "Aggregate", "Project", "Filter", "Join", "LateralJoin", "Window", "Generate", "Sort",
 })  # fmt: skip
-_PEERS = frozenset({"Rank", "DenseRank", "PercentRank", "CumeDist"})
-"""Window functions to which a tie is a tie: no order among equal rows changes them."""
-_AGGREGATES = frozenset({"CollectList", "CollectSet", "MaxBy", "MinBy", "ListAgg"})
 _SUBQUERIES = frozenset({"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery", "InSubquery"})
 
 
@@ -43,28 +40,17 @@ class Settled:
 def settled(catalyst: Catalyst, sql: str, plan: Node) -> Settled:
     """The analyzed plan of a view with every order settled. Raises `UnsupportedQuery`."""
     # One call to Java instead of one for every node and expression.
-    text = str(plan.toJSON())
-    check(text, sql)
-    names = set(_classes(json.loads(text)))
-    if not names & ({"Sort", "Window"} | _AGGREGATES):
+    found = check(str(plan.toJSON()), sql)
+    if "Sample" in found.nodes:
+        raise UnsupportedQuery("TABLESAMPLE", hint="Filter by a hash: WHERE pmod(xxhash64(id), 100) < 10.")
+    aggregates = any(word.kind is Kind.SETTLED and word.place is Place.AGGREGATE for word in found.expressions)
+    if not aggregates and not found.nodes & {"Sort", "Window"}:
         return Settled(plan, ())
-    settlement = _Settlement(catalyst, aggregates=bool(names & _AGGREGATES), subqueries=bool(names & _SUBQUERIES))
+    settlement = _Settlement(catalyst, aggregates=aggregates, subqueries=bool(found.names & _SUBQUERIES))
     made = settlement.plan(plan)
-    if "Sort" in names and names & {"GlobalLimit", "Offset"}:
+    if "Sort" in found.nodes and found.nodes & {"GlobalLimit", "Offset"}:
         settlement.rules.add(TIES)
     return Settled(made, tuple(sorted(settlement.rules)))
-
-
-def _classes(value: Any) -> Iterator[str]:
-    """The simple names of all nodes and expressions in a plan that was written as JSON."""
-    if isinstance(value, list):
-        for one in value:
-            yield from _classes(one)
-    elif isinstance(value, dict):
-        if "class" in value:
-            yield str(value["class"]).rpartition(".")[2]
-        for one in value.values():
-            yield from _classes(one)
 
 
 class _Settlement:
@@ -131,11 +117,13 @@ class _Settlement:
         function = expression.aggregateFunction()
         name = kind(function)
         if name in ("CollectList", "CollectSet"):
+            self._check_order(function, function.dataType().elementType())
             self.rules.add(COLLECTED)
             return self._catalyst.expressions.SortArray(expression)
         if name in ("MaxBy", "MinBy"):
             self.rules.add(BY)
             value, order = children(function)
+            self._check_order(function, value.dataType())
             pair = self._catalyst.only_if(
                 self._catalyst.expressions.IsNotNull(order), self._catalyst.struct([order, value])
             )
@@ -149,6 +137,10 @@ class _Settlement:
             )  # fmt: skip
             return self._with_function(expression, made)
         return expression
+
+    def _check_order(self, function: Expression, values: Any) -> None:
+        if not self._catalyst.is_orderable(values):
+            raise unorderable(str(function.prettyName()), str(values.simpleString()))
 
     def _with_function(self, expression: Expression, function: Expression) -> Expression:
         return expression.withNewChildren(self._catalyst.sequence([function, *children(expression)[1:]]))
@@ -169,10 +161,14 @@ def _is_open(window: Expression) -> bool:
     if kind(window) != "WindowExpression":
         return False
     function = window.windowFunction()
-    if kind(function) in _PEERS:
-        return False
-    if kind(function) != "AggregateExpression" or not is_settled_by_values(kind(function.aggregateFunction())):
+    # Functions that are no aggregates and do not depend on the order are about peers, whatever their frame is.
+    aggregates = kind(function) == "AggregateExpression"
+    if aggregates:
+        function = function.aggregateFunction()
+    if classify(str(function.getClass().getName())) is not Kind.DETERMINISTIC:
         return True
     frame = window.windowSpec().frameSpecification()
     bounds: Sequence[str] = (kind(frame.lower()), kind(frame.upper()))
-    return kind(frame.frameType()) == "RowFrame" and bounds != ("UnboundedPreceding", "UnboundedFollowing")
+    return (
+        aggregates and kind(frame.frameType()) == "RowFrame" and bounds != ("UnboundedPreceding", "UnboundedFollowing")
+    )

@@ -173,11 +173,13 @@ class Edge:
     """The producer's columns that these are, if nothing has to be computed: then Spark does not see the rows."""
     stays: bool = False
     """Whether the rows go to an operator of the same stage, where they are."""
+    once: bool = False
+    """Whether every row comes once."""
 
 
 @dataclass(slots=True)
 class Flow:
-    """All producers and edges of a pipeline. `results` has by producer number whose node of Spark's gives these rows."""
+    """All producers and edges of a pipeline. `results` says whose node of Spark's a producer's rows come from."""
 
     sources: dict[int, Source] = field(default_factory=dict)
     operators: dict[int, Operator] = field(default_factory=dict)

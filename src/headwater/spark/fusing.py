@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headwater.spark.flow import Flow, Operator
-from headwater.views.publish import Publish
 
 
 def fuse(flow: Flow) -> None:
@@ -17,10 +16,9 @@ def fuse(flow: Flow) -> None:
             continue
         choice = edge.choice
         if choice is not None and not choice.present and _places_rows(producer, choice.places):
-            flow.edges[place] = replace(edge, stays=True)
             whole = len(set(choice.places)) == len(producer.kernel.output) and producer.kernel.consolidated
-            kernel = Publish(view.kernel.ports["rows"], consolidated=whole)
-            flow.operators[edge.operator] = replace(view, level=producer.level, kernel=kernel)
+            flow.edges[place] = replace(edge, stays=True, once=whole)
+            flow.operators[edge.operator] = replace(view, level=producer.level)
 
 
 def _places_rows(producer: Operator, shown: tuple[int, ...]) -> bool:

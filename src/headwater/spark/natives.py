@@ -43,14 +43,12 @@ class Natives:
         keys = [expression for expression in grouping if not is_session(expression)]
         shown = [catalyst.named(key, f"key{number}") for number, key in enumerate(keys)]
 
-        def build(below: Node, now: Substitution, tasks: int) -> Node:
+        def build(below: Node, now: Substitution, tasks: int) -> Node:  # noqa: ARG001
             below, now = catalyst.marked(below, [key for key in grouping if is_session(key)], now)
             results = [catalyst.alias(now(unaliased(expression)), expression) for expression in (*named, *shown)]
             # Without any key, Spark would give a result for no rows, too.
             groups = [now(key) for key in grouping] or [catalyst.whole(0)]
-            return catalyst.plans.Aggregate(
-                catalyst.sequence(groups), catalyst.sequence(results), below, catalyst.none
-            )
+            return catalyst.plans.Aggregate(catalyst.sequence(groups), catalyst.sequence(results), below, catalyst.none)
 
         empty = None
         if not grouping:

@@ -250,7 +250,9 @@ class Planner:
         keys = items(node.groupingExpressions())
         if any("map<" in data_type(key).simpleString() for key in keys):
             # Spark sorts the entries of such a key, and turns nulls into zeros where it compiles that.
-            raise UnsupportedQuery("a map as a key of this aggregate", hint="Group by map_entries(...) or to_json(...).")
+            raise UnsupportedQuery(
+                "a map as a key of this aggregate", hint="Group by map_entries(...) or to_json(...)."
+            )
         child, attached = self._attach(given, [*keys, *items(node.aggregateExpressions())])
         keys, named = attached[: len(keys)], attached[len(keys) :]
         added = {identity(column) for column in child.output[len(given.output) :]}

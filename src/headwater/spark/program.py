@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,7 +25,7 @@ from headwater.model.ddl import format_ddl
 from headwater.spark.catalyst import Catalyst, Expression, Node, analyzed, data_type, identity, items, kind
 from headwater.spark.determinism import settled
 from headwater.spark.explaining import explain
-from headwater.spark.failures import in_view, query_failure, spark_fails, unexpected, view_failure
+from headwater.spark.failures import broken_invariant, in_view, query_failure, spark_fails, unexpected, view_failure
 from headwater.spark.flow import Flow, Project, Relation
 from headwater.spark.functions import register
 from headwater.spark.fusing import fuse
@@ -46,12 +47,12 @@ _FOLLOWS = ("operators", "reads", "explanation")
 
 @dataclass(frozen=True, slots=True)
 class PlannedView:
-    """A view as it was planned: its SQL, its columns, the plan for verification, its operators, what it reads."""
+    """A view as it was planned: its SQL, its columns, the rules that settled its orders, its operators, its inputs."""
 
     name: str
     sql: str
     schema: pa.Schema
-    plan: Node
+    rules: Sequence[str]
     operators: Sequence[int]
     reads: Sequence[str]
 
@@ -76,7 +77,8 @@ class Program:
         self.views: dict[str, PlannedView] = {}
         for function in functions:
             register(self.session, function)
-        ordered = in_order(self.catalyst, views, list(self._topics))
+        self._named = {name: names_read(self.catalyst, name, sql) for name, sql in views.items()}
+        ordered = in_order(self._named, list(self._topics))
         for topic in topics:
             self._register(topic.name, topic_schema(topic))
         for name in ordered:
@@ -145,6 +147,11 @@ class Program:
             raise InternalError("A stage of this batch ran more than once.")
         return notes
 
+    def try_out(self, log: str) -> None:
+        """Runs a batch without records, and keeps nothing of it. Raises what is wrong."""
+        with tempfile.TemporaryDirectory(prefix="headwater-") as directory:
+            self.run(Batch(1, log, "0", "0", first=True, tasks=1, directory=directory, runs={}))
+
     def _collected(self, frame: DataFrame, batch: Batch) -> list[str]:
         try:
             # Executors come and go, and with them the number of tasks.
@@ -152,8 +159,10 @@ class Program:
             self.session.sparkContext.setLocalProperty(BATCH, json.dumps(batch.to_json()))
             return [row[0] for row in frame.select("*").collect()]
         except PySparkException as error:
-            failure = view_failure(error, {name: view.sql for name, view in self.views.items()}, self._owners())
-            raise failure or unexpected(error) from error
+            owners = self._owners()
+            failure = view_failure(error, {name: view.sql for name, view in self.views.items()}, owners)
+            labels = {operator.number: label(operator) for operator in self.flow.operators.values()}
+            raise failure or broken_invariant(error, labels, owners) or unexpected(error) from error
         except Py4JJavaError:
             raise
         except (ConnectionError, Py4JError) as error:
@@ -170,17 +179,17 @@ class Program:
     def _register(self, name: str, schema: StructType) -> None:
         """A name that SQL can use, as a relation without rows."""
         nullable = StructType([StructField(field.name, field.dataType) for field in schema.fields])
-        frame = self.session.createDataFrame(self.session.sparkContext.emptyRDD(), nullable)
+        frame = self.catalyst.relation(nullable)
         frame.createOrReplaceTempView(f"`{name}`")
         self._leaves[int(analyzed(frame).rdd().id())] = name
 
     def _plan(self, name: str, sql: str) -> None:
         before, edges = set(self.flow.operators), len(self.flow.edges)
         try:
-            plan = settled(self.catalyst, sql, self.catalyst.analyze(sql)).plan
-            output = items(plan.output())
+            plan = settled(self.catalyst, sql, self.catalyst.analyze(sql))
+            output = items(plan.plan.output())
             names = _names(name, output)
-            relation = self._planner.relation(self.catalyst.optimize(plan))
+            relation = self._planner.relation(self.catalyst.optimize(plan.plan))
             types = [data_type(attribute) for attribute in relation.output]
             schema = pa.schema([(column, arrow_type(given)) for column, given in zip(names, types, strict=True)])
             self._planner.publish(name, relation, schema)
@@ -192,13 +201,13 @@ class Program:
         except Py4JJavaError as error:
             raise self._spark_fails(name, sql, error) from error
         made = sorted(set(self.flow.operators) - before)
-        self.views[name] = PlannedView(name, sql, schema, plan, made, self._reads(name, sql))
+        self.views[name] = PlannedView(name, sql, schema, plan.rules, made, self._reads(name))
         self._relations[name] = relation
         self._register(name, StructType([StructField(c, t) for c, t in zip(names, types, strict=True)]))
 
-    def _reads(self, name: str, sql: str) -> list[str]:
+    def _reads(self, name: str) -> list[str]:
         """The topics and views that a query names."""
-        named = {read.lower() for read in names_read(self.catalyst, name, sql)}
+        named = {read.lower() for read in self._named[name]}
         return [known for known in (*self._topics, *self.views) if known.lower() in named]
 
     def _spark_fails(self, name: str, sql: str, error: Exception) -> Exception:

@@ -28,9 +28,7 @@ def in_settled_order(
     return catalyst.plans.Sort(catalyst.sequence([*keys, *order]), False, below, catalyst.none)
 
 
-def completed(
-    catalyst: Catalyst, order: Sequence[Expression], columns: Sequence[Expression]
-) -> list[Expression]:
+def completed(catalyst: Catalyst, order: Sequence[Expression], columns: Sequence[Expression]) -> list[Expression]:
     """The stated order, and after it all columns. What cannot be compared is ordered by its hash."""
     stated = {identity(one.child()) for one in order if kind(one.child()) == "AttributeReference"}
     extra = [

@@ -21,13 +21,13 @@ from pyspark import TaskContext
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.merging import merge
 from headwater.engine.runs import Hashes, RunWriter, lookup
-from headwater.errors import Overflow, TooManyRows, UsageError
-from headwater.spark.failures import OPERATOR
+from headwater.errors import InternalError, Overflow, TooManyRows, UsageError
+from headwater.spark.failures import BROKEN, OPERATOR
 from headwater.spark.parcels import Mail, Route, note, unpacked
 from headwater.spark.records import StageSource, read
 from headwater.spark.slots import NOTES, PARCELS, ROUTE, WEIGHT
 from headwater.views.kernel import Kernel, Part
-from headwater.views.zset import HASH, consolidate, empty, rows_at
+from headwater.views.zset import HASH, consolidate, empty, rows_at, weights_of
 
 BATCH = "headwater.batch"
 """The local property of a job that says what its batch is."""
@@ -39,6 +39,13 @@ class OperatorFailed(UsageError):
 
     def __init__(self, number: int, error: UsageError) -> None:
         super().__init__(f"{OPERATOR} {number}: {error.message} hint: {error.hint}")
+
+
+class OperatorBroken(InternalError):
+    """A bug that a kernel noticed, told in the same way."""
+
+    def __init__(self, number: int, error: InternalError) -> None:
+        super().__init__(f"{BROKEN} {number}: {error.message}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,8 @@ class StageOperator:
     beside: int | None
     """The operator of the same level whose rows it takes as they are; `shown`: which of their columns."""
     shown: tuple[int, ...]
+    once: bool
+    """Whether every row that it gets comes once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +201,14 @@ class _LevelRun:
         first = self._batch.first
         if not rows_in and not first:
             return
-        old = {} if operator.is_view else self._old(operator, changes)
+        if operator.is_view and not operator.once:
+            changes = {port: consolidate(rows) for port, rows in changes.items()}
         try:
-            step = operator.kernel.step(old, changes, first=first)
+            step = operator.kernel.step(self._old(operator, changes), changes, first=first)
         except (Overflow, TooManyRows) as error:
             raise OperatorFailed(operator.number, error) from error
+        except InternalError as error:
+            raise OperatorBroken(operator.number, error) from error
         for part, rows in step.state.items():
             self._keep(operator, part, rows)
         self._note.operators[operator.number] = (rows_in, step.out.num_rows)
@@ -231,6 +243,10 @@ class _LevelRun:
         distinct = {port: _distinct(rows[HASH].to_numpy()) for port, rows in changes.items()}
         old = {}
         for name, part in operator.kernel.parts.items():
+            if part.retracted:
+                distinct = {
+                    port: _distinct(rows[HASH].to_numpy()[weights_of(rows) < 0]) for port, rows in changes.items()
+                }
             ports = [port for port in distinct if part.ports is None or port in part.ports]
             hashes = distinct[ports[0]] if len(ports) == 1 else _distinct(np.concatenate([distinct[p] for p in ports]))
             runs = self._batch.runs.get(arrangement(operator, name), ())

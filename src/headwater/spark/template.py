@@ -123,6 +123,7 @@ class Template:
             operator.view is not None,
             stays.branch.producer if stays else None,
             stays.choice.places if stays and stays.choice else (),
+            stays is not None and stays.once,
         )
 
     def _route(self, edge: Edge) -> Route:

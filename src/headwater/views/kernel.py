@@ -24,13 +24,15 @@ class Part:
 
     Its table has `_hash`, the data columns and the measures, `_w` last. `adds_up`: the kernel adds up rows of the same
     data itself, so that they need not be consolidated before. `ports`: of which inputs the keys are looked up in it,
-    None for all.
+    None for all. `retracted`: only the keys of rows that are retracted are looked up, and the changes that are handed
+    in are consolidated.
     """
 
     schema: pa.Schema
     measures: tuple[str, ...] = (WEIGHT,)
     adds_up: bool = False
     ports: tuple[str, ...] | None = None
+    retracted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
