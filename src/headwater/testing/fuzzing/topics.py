@@ -9,14 +9,19 @@ from random import Random
 
 STRUCT = "struct<x:int,y:string>"
 DECIMAL = "decimal(12,2)"
+NARROW = "decimal(8,2)"
+"""Spark adds up decimals of so few digits as integers, by a rule of its own."""
+NUMBERS = "array<int>"
+MAP = "map<string,int>"
 
 # Doubles are multiples of 1/4, so that their sums are the same in whatever order they are added up.
 DOMAINS: Mapping[str, Sequence[object]] = {
     "bigint": (None, -1, 0, 1, 2, 3, 4),
     "int": (None, -2, 0, 1, 2, 5),
-    "string": (None, "", "a", "A", "b", "b ", "ü"),
+    "string": (None, "", "a", "A", "b", "b ", "ü", "b#12"),
     "double": (None, -0.0, 0.0, 0.5, 1.0, -2.25, 3.0, nan, inf, -inf),
     DECIMAL: (None, "0.00", "0.01", "1.50", "-2.25", "10.00", "99.99"),
+    NARROW: (None, "0.00", "0.01", "1.50", "-2.25", "99.99"),
     "boolean": (None, True, False),
     "date": (None, "1969-12-31", "2024-02-29", "2024-03-01", "2025-01-01"),
     "timestamp": (
@@ -27,19 +32,25 @@ DOMAINS: Mapping[str, Sequence[object]] = {
         "2024-03-01T00:45:00.5Z",
     ),
     "array<string>": (None, [], ["a"], ["b", "a"], ["a", None, "a"], [None]),
+    NUMBERS: (None, [], [1], [2, None, 1], [None]),
     STRUCT: (None, {"x": 1, "y": "a"}, {"x": None, "y": None}, {"x": 1, "y": None}, {"x": 2, "y": "b"}),
+    MAP: (None, {}, {"q": 1}, {"q": None}, {"q": 0}, {"a": 1, "q": None}),
 }
+WILD: Sequence[object] = (None, 0.1, 0.7, 1.0, -1.0, 3.3333333333333335, -123.456, 1e16, -1e16, 1e-9)
+"""Doubles whose sums depend on the order in which they are added up, and of which some cancel out."""
 KEYS: Mapping[str, Sequence[object]] = {"bigint": (1, 2, 3, 4, 5, 6), "string": ("a", "A", "b", "")}
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic to be created; with a key it is a table."""
+    """A topic to be created; with a key it is a table. `wild` are its columns of doubles that do not add up exactly."""
 
     name: str
     columns: tuple[tuple[str, str], ...]
     key: tuple[str, ...] = ()
     partitions: int = 1
+    wild: frozenset[str] = frozenset()
+    compacted: bool = False
 
     @property
     def ddl(self) -> str:
@@ -48,23 +59,42 @@ class TopicPlan:
     def domain(self, column: str) -> Sequence[object]:
         """The values of a column; those of a key are never null."""
         kind = dict(self.columns)[column]
+        if column in self.wild:
+            return WILD
         return KEYS[kind] if column in self.key else DOMAINS[kind]
 
 
 def random_topics(dice: Random) -> list[TopicPlan]:
     """Two to four topics, at least one of them a table; all have a column `k` by which they are often joined."""
-    return [
-        _topic(dice, f"t{number}", keyed=number == 0 or dice.random() < 0.55) for number in range(dice.randint(2, 4))
-    ]
+    count = dice.randint(2, 4)
+    return [_topic(dice, number, keyed=number == 0 or dice.random() < 0.6) for number in range(count)]
 
 
-def _topic(dice: Random, name: str, *, keyed: bool) -> TopicPlan:
+def _topic(dice: Random, number: int, *, keyed: bool) -> TopicPlan:
     columns = [("id", "bigint")]
     key: tuple[str, ...] = ("id",) if keyed else ()
     if keyed and dice.random() < 0.25:
         columns.append(("part", "string"))
         key = ("id", "part")
     columns.append(("k", dice.choice(("bigint", "bigint", "bigint", "int", "string"))))
-    kinds = list(DOMAINS)
-    columns += [(f"v{number}", dice.choice(kinds)) for number in range(dice.randint(2, 6))]
-    return TopicPlan(name, tuple(columns), key, dice.choice((1, 1, 2, 3)))
+    wild = []
+    for place, kind in enumerate(_kinds(dice)):
+        name = f"{dice.choice(('v', 'v', 'v', 'V', 'vX'))}{place}"
+        columns.append((name, kind))
+        if kind == "double" and dice.random() < 0.6:
+            wild.append(name)
+    name = f"{dice.choice(('t', 't', 'T'))}{number}"
+    return TopicPlan(
+        name,
+        tuple(columns),
+        key,
+        dice.choice((1, 1, 2, 3)),
+        frozenset(wild),
+        compacted=keyed and dice.random() < 0.4,
+    )
+
+
+def _kinds(dice: Random) -> list[str]:
+    """The types of a topic's values; among them one to be added up."""
+    kinds = [dice.choice(list(DOMAINS)) for _ in range(dice.randint(2, 5))]
+    return [*kinds, dice.choice(("double", "double", NARROW, DECIMAL, "int", MAP))]

@@ -8,7 +8,7 @@ from random import Random
 from typing import TypeAlias
 
 from headwater.log.embedded import EmbeddedLog
-from headwater.testing.topics import TopicPlan
+from headwater.testing.fuzzing.topics import TopicPlan
 
 Row: TypeAlias = Mapping[str, object]
 IDLE = "idle"
@@ -49,7 +49,7 @@ class Changes:
         """One commit: of one topic or several, now and then of none that counts."""
         if self._dice.random() < 0.06:
             return (Change(IDLE, ({"id": 1},)),)
-        chosen = self._dice.sample(self._topics, min(len(self._topics), self._dice.choice((1, 1, 1, 2, 3))))
+        chosen = self._dice.sample(self._topics, min(len(self._topics), self._dice.choice((1, 1, 2, 2, 3))))
         return tuple(change for topic in chosen for change in self._of(topic))
 
     def filling(self) -> Commit:

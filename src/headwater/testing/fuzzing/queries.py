@@ -1,0 +1,287 @@
+"""Random queries of growing depth over topics and over each other.
+
+Left out, because Spark itself leaves open what they give: an order, a key or a set operation by numbers that are known
+up to the last digits only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from headwater.testing.fuzzing.aggregations import Aggregate, Aggregations
+from headwater.testing.fuzzing.expressions import KINDS, NUMERIC, OPAQUE, OTHER, Column, Expressions
+from headwater.testing.fuzzing.relations import Relation, Source, TooLarge, constant
+from headwater.testing.fuzzing.sources import Sources
+from headwater.testing.fuzzing.windows import Windows
+
+_TRIES = 20
+_SETS = ("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL")
+_CLOCKS = (
+    "timestamp 'now'", "date 'today'", "date 'yesterday'", "CAST('now' AS timestamp)", "timestamp_ntz 'now'",
+    "current_timestamp()", "current_date", "now()", "rand()", "uuid()",
+)  # fmt: skip
+
+
+class Queries:
+    """Makes queries over relations, to which the caller adds each view."""
+
+    def __init__(self, dice: Random, relations: Sequence[Relation]) -> None:
+        self._dice = dice
+        self._sources = Sources(dice, relations, self._query)
+
+    def add(self, relation: Relation) -> None:
+        """Lets later queries read a relation."""
+        self._sources.relations.append(relation)
+
+    def query(self, depth: int) -> Relation:
+        """A query of up to so many levels."""
+        for _ in range(_TRIES):
+            try:
+                return self._query(depth, last=True)
+            except TooLarge:
+                continue
+        return self._query(0, last=True)
+
+    def _query(self, depth: int, *, last: bool = False) -> Relation:
+        forms: list[tuple[float, Callable[..., Relation]]] = [
+            (3, self._select), (6, self._grouped), (1, self._distinct), (2, self._united), (4, self._windowed),
+            (2, self._top), (1, self._grouping_sets), (1, self._pivoted), (1, self._time_windows), (1, self._named),
+            (1, self._global), (2, self._ranked), (2, self._page), (2, self._looked_up), (1, self._keyed_by_subquery),
+            (1, self._constants),
+        ]  # fmt: skip
+        if last:
+            forms += [(0.3, self._variant), (0.3, self._clock)]
+        form = self._dice.choices([form for _, form in forms], [weight for weight, _ in forms])[0]
+        return form(depth, last=last)
+
+    def _made(self, select: str, given: Source, rest: str, columns: Sequence[Column], rows: int) -> Relation:
+        where = f" WHERE {' AND '.join(given.where)}" if given.where else ""
+        named = tuple(Column(f"c{number}", one.kind, one.noise) for number, one in enumerate(columns))
+        listed = ", ".join(f"{one.sql} AS c{number}" for number, one in enumerate(columns))
+        return Relation(f"{select} {listed} FROM {given.sql}{where}{rest}", named, rows, given.reads)
+
+    def _items(self, scope: Expressions, count: int, *, maps: bool = False) -> list[Column]:
+        """Columns and expressions to select."""
+        found: list[Column] = []
+        for _ in range(count):
+            columns = scope.all() if maps else scope.of()
+            if columns and self._dice.random() < 0.6:
+                found.append(self._dice.choice(columns))
+            else:
+                kind = self._dice.choice([one.kind for one in columns if one.kind in KINDS] or KINDS)
+                found.append(Column(scope.value(kind), kind))
+        return found
+
+    def _select(self, depth: int, *, last: bool = False) -> Relation:
+        given = self._sources.source(depth)
+        scope = Expressions(self._dice, given.scope)
+        columns = self._items(scope, self._dice.randint(1, 4), maps=True)
+        if self._dice.random() < 0.15:
+            inner = self._sources.one(0)
+            columns.append(Column(self._sources.subqueries.scalar(given, inner), "bigint"))
+            given = _reading(given, inner)
+        return self._made("SELECT", given, "", columns, given.rows)
+
+    def _looked_up(self, depth: int, *, last: bool = False) -> Relation:
+        """Rows, each with a value that a correlated subquery finds for it, or with a lateral part."""
+        given = self._sources.one(depth)
+        if self._dice.random() < 0.35:
+            given = self._sources.lateral(given)
+            return self._made("SELECT", given, "", [*given.scope[:2], *given.scope[-1:]], given.rows)
+        inner = self._sources.one(0)
+        subqueries = self._sources.subqueries
+        found = (subqueries.newest if self._dice.random() < 0.75 else subqueries.ranked)(given, inner)
+        columns = self._items(Expressions(self._dice, given.scope), 2, maps=True)
+        return self._made("SELECT", _reading(given, inner), "", [*columns, *([found] if found else [])], given.rows)
+
+    def _distinct(self, depth: int, *, last: bool = False) -> Relation:
+        given = self._sources.source(depth)
+        columns = self._items(Expressions(self._dice, given.scope), self._dice.randint(1, 3))
+        return self._made("SELECT DISTINCT", given, "", columns, given.rows)
+
+    def _calls(self, scope: Expressions, least: int, most: int, *, last: bool) -> list[Column]:
+        calls = Aggregations(self._dice, scope, last=last)
+        return [_column(calls.call()) for _ in range(self._dice.randint(least, most))]
+
+    def _grouped(self, depth: int, *, last: bool = False) -> Relation:
+        given = self._sources.source(depth)
+        scope = Expressions(self._dice, given.scope)
+        keys = self._items(scope, self._dice.choice((1, 1, 2)), maps=True)
+        made = self._calls(scope, 0, 3, last=last)
+        rest = f" GROUP BY {', '.join(str(number + 1) for number in range(len(keys)))}"
+        if made and self._dice.random() < 0.2:
+            results = [one for one in made if "DISTINCT" not in one.sql]
+            rest += f" HAVING {Expressions(self._dice, results).condition(1)}"
+        return self._made("SELECT", given, rest, [*keys, *made], min(given.rows, 12))
+
+    def _keyed_by_subquery(self, depth: int, *, last: bool = False) -> Relation:
+        """Groups of which one key is a scalar subquery."""
+        given, inner = self._sources.source(depth), self._sources.one(0)
+        scope = Expressions(self._dice, given.scope)
+        key = Column(self._sources.subqueries.total(inner), "bigint")
+        if self._dice.random() < 0.5:
+            key = Column(f"({scope.value('bigint', 0)} + {key.sql})", "bigint")
+        columns = [*self._items(scope, 1), key, *self._calls(scope, 1, 2, last=last)]
+        rest = self._dice.choice((" GROUP BY ALL", " GROUP BY 1, 2"))
+        return self._made("SELECT", _reading(given, inner), rest, columns, min(given.rows, 12))
+
+    def _constants(self, depth: int, *, last: bool = False) -> Relation:
+        """Constant relations, often without a use of their columns."""
+        rows = constant(self._dice, self._sources.alias())
+        if self._dice.random() < 0.5:
+            given = self._sources.one(depth)
+            scope = given.scope if self._dice.random() < 0.7 else given.scope + rows.scope
+            rows = Source(f"{given.sql} CROSS JOIN {rows.sql}", scope, given.rows * rows.rows, given.reads)
+        elif self._dice.random() < 0.7:
+            return self._made("SELECT", rows, "", [Column("count(*)", "bigint")], 1)
+        scope = Expressions(self._dice, rows.scope)
+        if self._dice.random() < 0.5:
+            return self._made("SELECT", rows, "", self._calls(scope, 1, 2, last=last), 1)
+        return self._made("SELECT", rows, "", self._items(scope, 2, maps=True), rows.rows)
+
+    def _global(self, depth: int, *, last: bool = False) -> Relation:
+        given = self._sources.source(depth)
+        return self._made("SELECT", given, "", self._calls(Expressions(self._dice, given.scope), 1, 3, last=last), 1)
+
+    def _grouping_sets(self, depth: int, *, last: bool = False) -> Relation:
+        given = self._sources.source(depth)
+        scope = Expressions(self._dice, given.scope)
+        columns = scope.of()
+        keys = self._dice.sample(columns, min(len(columns), self._dice.choice((1, 2, 2, 3))))
+        if not keys:
+            return self._global(depth, last=last)
+        names = [key.sql for key in keys]
+        made = self._calls(scope, 1, 2, last=last)
+        forms = [f"ROLLUP({', '.join(names)})", f"GROUPING SETS (({', '.join(names)}), ({names[0]}), ())"]
+        if len(keys) < 3:
+            forms.append(f"CUBE({', '.join(names)})")
+        results = [*keys, *made, Column("grouping_id()", "bigint")]
+        return self._made("SELECT", given, f" GROUP BY {self._dice.choice(forms)}", results, 40)
+
+    def _time_windows(self, depth: int, *, last: bool = False) -> Relation:
+        given = self._sources.source(depth)
+        scope = Expressions(self._dice, given.scope)
+        times = scope.of("timestamp")
+        if not times:
+            return self._grouped(depth, last=last)
+        length = self._dice.choice(("'1 hour'", "'1 hour', '30 minutes'", "'1 day', '12 hours'"))
+        window = f"window({self._dice.choice(times).sql}, {length})"
+        columns = [Column("window.start", "timestamp"), *self._calls(scope, 1, 2, last=last)]
+        return self._made("SELECT", given, f" GROUP BY {window}", columns, 10)
+
+    def _windowed(self, depth: int, *, last: bool = False) -> Relation:
+        given = self._sources.source(depth)
+        scope = Expressions(self._dice, given.scope)
+        columns = self._items(scope, self._dice.randint(1, 3), maps=True)
+        calls = Windows(self._dice, scope, last=last)
+        columns += [_column(calls.call()) for _ in range(self._dice.randint(1, 2))]
+        rest = ""
+        if self._dice.random() < 0.25:
+            rest = f" QUALIFY {calls.ranking().sql} <= {self._dice.randint(1, 3)}"
+        return self._made("SELECT", given, rest, columns, given.rows)
+
+    def _ranked(self, depth: int, *, last: bool = False) -> Relation:
+        given = self._sources.source(depth)
+        scope = Expressions(self._dice, given.scope)
+        columns = self._items(scope, self._dice.randint(1, 3), maps=True)
+        number = self._dice.randint(1, 3)
+        chosen = self._dice.choice((f"<= {number}", f"= {number}", f"BETWEEN 2 AND {number + 1}", f"< {number}"))
+        windows = Windows(self._dice, scope)
+        ranking = windows.number() if self._dice.random() < 0.6 else windows.ranking().sql
+        return self._made("SELECT", given, f" QUALIFY {ranking} {chosen}", columns, given.rows)
+
+    def _top(self, depth: int, *, last: bool = False) -> Relation:
+        inner = self._query(depth - 1) if depth > 0 else self._select(0)
+        columns = Expressions(self._dice, inner.columns)
+        offset = f" OFFSET {self._dice.randint(1, 2)}" if self._dice.random() < 0.2 else ""
+        count = self._dice.randint(1, 5)
+        order = Windows(self._dice, columns).order()
+        if self._dice.random() < 0.5 and not inner.sql.startswith(("WITH", "(")) and " LIMIT " not in inner.sql:
+            text = f"{inner.sql} {order} LIMIT {count}{offset}"
+        else:
+            text = f"SELECT * FROM ({inner.sql}) {order} LIMIT {count}{offset}"
+        return Relation(text, inner.columns, count, inner.reads)
+
+    def _page(self, depth: int, *, last: bool = False) -> Relation:
+        """A part of a part: LIMIT and OFFSET inside each other."""
+        given = self._sources.one(depth)
+        scope = Expressions(self._dice, given.scope)
+        inner = self._made("SELECT", given, "", self._items(scope, self._dice.randint(1, 3)), given.rows)
+        order = Windows(self._dice, Expressions(self._dice, given.scope)).order()
+        text = f"{inner.sql} {order} {self._part(3, 8)}"
+        columns = Expressions(self._dice, inner.columns)
+        again = f" {Windows(self._dice, columns).order()}" if self._dice.random() < 0.5 else ""
+        return Relation(f"SELECT * FROM ({text}){again} {self._part(1, 4)}", inner.columns, 8, inner.reads)
+
+    def _part(self, least: int, most: int) -> str:
+        limit, offset = f"LIMIT {self._dice.randint(least, most)}", f"OFFSET {self._dice.randint(1, 3)}"
+        return self._dice.choice((limit, limit, offset, f"{limit} {offset}"))
+
+    def _united(self, depth: int, *, last: bool = False) -> Relation:
+        word = self._dice.choice(_SETS)
+        sides = [self._sources.source(depth - 1) for _ in range(2)]
+        shared = [one.kind for one in sides[0].scope if any(one.kind == other.kind for other in sides[1].scope)]
+        kinds = [
+            self._dice.choice([kind for kind in shared if kind in KINDS] or KINDS)
+            for _ in range(self._dice.randint(1, 3))
+        ]
+        made = []
+        for side in sides:
+            scope = Expressions(self._dice, side.scope)
+            columns = [Column(scope.value(kind, 1), kind) for kind in kinds]
+            made.append(self._made("SELECT", side, "", columns, side.rows))
+        reads = made[0].reads | made[1].reads
+        return Relation(
+            f"(({made[0].sql}) {word} ({made[1].sql}))", made[0].columns, made[0].rows + made[1].rows, reads
+        )
+
+    def _pivoted(self, depth: int, *, last: bool = False) -> Relation:
+        given = self._sources.source(depth)
+        scope = Expressions(self._dice, given.scope)
+        number = scope.value(self._dice.choice(NUMERIC), 1)
+        key, wanted = Column(scope.value("bigint", 1), "bigint"), Column(scope.value("string", 1), "string")
+        inner = self._made("SELECT", given, "", [key, wanted, Column(number, OTHER)], given.rows)
+        call = self._dice.choice(("count", "max", "min"))
+        text = f"SELECT c0, pa AS c1, pb AS c2 FROM ({inner.sql}) PIVOT ({call}(c2) FOR c1 IN ('a' AS pa, 'b' AS pb))"
+        kind = "bigint" if call == "count" else OTHER
+        return Relation(text, (Column("c0", "bigint"), Column("c1", kind), Column("c2", kind)), 10, inner.reads)
+
+    def _named(self, depth: int, *, last: bool = False) -> Relation:
+        """A common table expression that is read twice."""
+        shared = self._query(max(depth - 1, 0))
+        name = self._sources.alias()
+        before = self._sources.relations
+        self._sources.relations = [Relation(name, shared.columns, shared.rows, shared.reads)]
+        try:
+            body = self._select(0, last=last) if self._dice.random() < 0.4 else self._united(0, last=last)
+        finally:
+            self._sources.relations = before
+        reads = (body.reads | shared.reads) - {name}
+        return Relation(f"WITH {name} AS ({shared.sql}) {body.sql}", body.columns, body.rows, reads)
+
+    def _variant(self, depth: int, *, last: bool = False) -> Relation:
+        """A value without a fixed type: as a column, or looked into."""
+        given = self._sources.one(depth)
+        scope = Expressions(self._dice, given.scope)
+        made = f"parse_json(concat('{{\"a\": ', coalesce({scope.value('bigint', 0)}, 0), '}}'))"
+        forms = (Column(made, OPAQUE), Column(f"variant_get({made}, '$.a', 'int')", "int"))
+        return self._made("SELECT", given, "", [*self._items(scope, 1), self._dice.choice(forms)], given.rows)
+
+    def _clock(self, depth: int, *, last: bool = False) -> Relation:
+        """A query that is no function of the log."""
+        given = self._sources.one(depth)
+        columns = [*self._items(Expressions(self._dice, given.scope), 1), Column(self._dice.choice(_CLOCKS), OPAQUE)]
+        made = self._made("SELECT", given, "", columns, given.rows)
+        return Relation(made.sql, made.columns, made.rows, made.reads, clock=True)
+
+
+def _column(made: Aggregate) -> Column:
+    return Column(made.sql, made.kind, made.noise)
+
+
+def _reading(given: Source, inner: Source) -> Source:
+    """The same source; what the query reads elsewhere is known, too."""
+    return Source(given.sql, given.scope, given.rows, given.reads | inner.reads, given.where)
+
+
