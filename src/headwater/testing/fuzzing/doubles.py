@@ -33,7 +33,11 @@ def within(content: pa.Table, expected: pa.Table, others: Sequence[pa.Table]) ->
                 return False
             for seen, number in zip(ranges[skeleton], numbers, strict=True):
                 seen.append(number)
-    return all(_fits(seen, number) for skeleton, numbers in mine for seen, number in zip(ranges[skeleton], numbers, strict=True))
+    return all(
+        _fits(seen, number)
+        for skeleton, numbers in mine
+        for seen, number in zip(ranges[skeleton], numbers, strict=True)
+    )
 
 
 def _values(table: pa.Table, name: str) -> str:
@@ -85,5 +89,3 @@ def _fits(seen: Sequence[float], number: float) -> bool:
     low, high = min(finite), max(finite)
     slack = (high - low) + 1e-9 * max(abs(low), abs(high), 1.0)
     return low - slack <= number <= high + slack
-
-

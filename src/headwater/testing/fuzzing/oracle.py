@@ -109,10 +109,10 @@ class Oracle:
         found = []
         for number in range(count):
             try:
-                self._answer(view, number if number else None)
+                self._answer(view, number or None)
                 found.append("")
             except RawFailed as error:
-                found.append(str(error) or "failed")
+                found.append(str(error) or "It fails.")
         return found
 
     def judge(self, view: str, content: pa.Table, settled: Callable[[], pa.Table]) -> Verdict:
@@ -182,10 +182,9 @@ def rows_at(log: EmbeddedLog, topic: Topic, position: Position, excluded: Sequen
         mine = pc.and_(pc.equal(records["_partition"], row.partition), pc.equal(records["_offset"], row.offset))
         records = records.filter(pc.invert(mine))
     if topic.key:
-        newest: dict[tuple[object, ...], int] = {}
         records = records.sort_by([("_commit", "ascending"), ("_offset", "ascending")])
-        for number, key in enumerate(zip(*(records[name].to_pylist() for name in topic.key), strict=True)):
-            newest[key] = number
+        keys = zip(*(records[name].to_pylist() for name in topic.key), strict=True)
+        newest = {key: number for number, key in enumerate(keys)}
         records = records.take(pa.array(sorted(newest.values()), pa.int64()))
         records = records.filter(pc.invert(records["_deleted"]))
     return records.select(topic.schema.names)

@@ -131,8 +131,8 @@ class Queries:
         rows = constant(self._dice, self._sources.alias())
         if self._dice.random() < 0.5:
             given = self._sources.one(depth)
-            scope = given.scope if self._dice.random() < 0.7 else given.scope + rows.scope
-            rows = Source(f"{given.sql} CROSS JOIN {rows.sql}", scope, given.rows * rows.rows, given.reads)
+            columns = given.scope if self._dice.random() < 0.7 else given.scope + rows.scope
+            rows = Source(f"{given.sql} CROSS JOIN {rows.sql}", columns, given.rows * rows.rows, given.reads)
         elif self._dice.random() < 0.7:
             return self._made("SELECT", rows, "", [Column("count(*)", "bigint")], 1)
         scope = Expressions(self._dice, rows.scope)
@@ -283,5 +283,3 @@ def _column(made: Aggregate) -> Column:
 def _reading(given: Source, inner: Source) -> Source:
     """The same source; what the query reads elsewhere is known, too."""
     return Source(given.sql, given.scope, given.rows, given.reads | inner.reads, given.where)
-
-

@@ -1,4 +1,4 @@
-"""What queries read: topics, views, subqueries and constant relations, each with its columns and about how many rows."""
+"""What queries read: topics, views, subqueries and constant relations, with their columns and about how many rows."""
 
 from __future__ import annotations
 

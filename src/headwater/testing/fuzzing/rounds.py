@@ -1,16 +1,14 @@
 """A round of fuzzing: random views over random topics, brought up to date batch by batch and compared with raw Spark.
 
-After every batch each view is compared with what its SQL gives in a Spark that knows nothing of headwater, over the rows
-of the topics at the same position. A seed decides everything: topics, queries, changes, where the log is cut into
+After every batch each view is compared with what its SQL gives in a Spark that knows nothing of headwater, over the
+rows of the topics at the same position. A seed decides everything: topics, queries, changes, where the log is cut into
 batches, when it is compacted, when the application is opened again, and how a batch is run.
 """
 
 from __future__ import annotations
 
 import time
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -19,23 +17,18 @@ import pyarrow as pa
 
 from headwater.app import App
 from headwater.engine.pipeline import Progress
-from headwater.errors import HeadwaterError, InternalError
-from headwater.log.embedded import EmbeddedLog
 from headwater.model.position import START
 from headwater.spark.session import start_session
 from headwater.spark.verification import Batches
 from headwater.testing.disk import seeded
 from headwater.testing.fuzzing.candidates import choose
-from headwater.testing.fuzzing.changes import Changes, append
+from headwater.testing.fuzzing.changes import Changes
 from headwater.testing.fuzzing.findings import Figures, Finding
 from headwater.testing.fuzzing.oracle import Oracle, RawFailed
-from headwater.testing.fuzzing.plans import Leg, RoundPlan, Step, create_topics
+from headwater.testing.fuzzing.plans import Leg, RoundPlan, Step
+from headwater.testing.fuzzing.running import MASTER, apply, failure, open_app, timed, topics_of
 from headwater.testing.fuzzing.topics import TopicPlan, random_topics
 
-MASTER = "local[2]"
-NAME = "fuzz"
-INTERPRETED = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
-"""Settings with which Spark runs views over a few rows most quickly: it makes no code of its own for them."""
 _ATTEMPTS = 5
 """How often a round is begun again without views that stop the pipeline."""
 _SUSPECTS_SECONDS_MAX = 240.0
@@ -71,49 +64,6 @@ def _options(dice: Random) -> dict[str, int]:
     if dice.random() < 0.2:
         options["batch_rows_max"] = dice.choice((5, 12))
     return options
-
-
-@contextmanager
-def timed(figures: Figures, name: str) -> Iterator[None]:
-    """Adds the time that something takes to the figures."""
-    began = time.monotonic()
-    try:
-        yield
-    finally:
-        figures.seconds[name] += time.monotonic() - began  # type: ignore[assignment]
-
-
-def open_app(plan: RoundPlan, views: Mapping[str, str], leg: Leg, folder: Path) -> App:
-    """The application of a leg."""
-    app = App(NAME, log=folder, master=MASTER, **leg.options)
-    create_topics(app.topic, plan.topics)
-    for name, sql in views.items():
-        app.view(name, sql, on_error="dead_letter" if plan.policies.get(name) == "dead_letter" else "fail")
-    return app
-
-
-def apply(step: Step, plan: RoundPlan, log: EmbeddedLog) -> int:
-    """Makes the commits of a step, and compacts what is to be compacted; how many topics that are."""
-    for commit in step.commits:
-        append(log, commit)
-    compacted = [topic.name for topic in plan.topics if topic.compacted and step.compact]
-    for name in compacted:
-        log.seal(name)
-        log.compact(name)
-    return len(compacted)
-
-
-def failure(error: Exception, views: Mapping[str, str], batch: int) -> Finding:
-    """An error as a finding."""
-    view = getattr(error, "view", None)
-    text = f"{type(error).__name__}: {str(error)[:3000]}\n{traceback.format_exc(limit=-3)[-1500:]}"
-    return Finding(view, views.get(view or "", ""), batch, error=text, cause=cause_of(error))
-
-
-def cause_of(error: Exception) -> str:
-    """By what an error is known again: its class, and the first words of what it says."""
-    words = str(error).split()[:4] if isinstance(error, HeadwaterError) else []
-    return " ".join([type(error).__name__, *words])
 
 
 class Round:
@@ -188,8 +138,7 @@ class Round:
 
     def _run(self, leg: Leg, app: App, done: int) -> int:
         """Runs a leg; how many steps have been done since the first leg."""
-        topics = [topic for topic in app.log.topics() if topic.name in {plan.name for plan in self._plan.topics}]
-        oracle = Oracle(app.plan().program.session, topics, self._views, self._plan.reads)
+        oracle = Oracle(app.program.session, topics_of(self._plan, app.log), self._views, self._plan.reads)
         batches = Batches(app.program, app.log)
         for step in leg.steps:
             self._figures.compacted += apply(step, self._plan, app.log)
@@ -223,10 +172,7 @@ class Round:
                 return batches.content(name, progress.position)
 
         try:
-            snapshot = app.snapshot([name])
-            if snapshot.position != progress.position:
-                raise InternalError(f"Views are at {snapshot.position}, and the batch ended at {progress.position}.")
-            content = snapshot.tables[name]
+            content = app.snapshot([name], at_least=progress.position).tables[name]
             verdict = oracle.judge(name, content, settled)
         except RawFailed as error:
             self._figures.undecided[sql] = str(error)[:500]
@@ -316,8 +262,3 @@ class _Search:
         except Exception as error:  # noqa: BLE001 (this is what is looked for)
             return error
         return None
-
-
-def run_round(plan: RoundPlan, folder: Path, figures: Figures, *, stop_at_first: bool = False) -> list[Finding]:
-    """Runs a round of either kind."""
-    return Round(plan, folder, figures, stop_at_first=stop_at_first).run()

@@ -23,7 +23,9 @@ class Subqueries:
             for other in right.scope
             if one.kind == other.kind != OTHER and one.kind in KINDS and max(one.noise, other.noise) <= ROUNDED
         ]
-        named = [(one, other) for one, other in pairs if one.sql.lower().endswith((".k", ".id")) and one.kind != "boolean"]
+        named = [
+            (one, other) for one, other in pairs if one.sql.lower().endswith((".k", ".id")) and one.kind != "boolean"
+        ]
         both = Expressions(self._dice, left.scope + right.scope)
         if not pairs or self._dice.random() < 0.07:
             return both.condition(1), False

@@ -39,11 +39,24 @@ DOMAINS: Mapping[str, Sequence[object]] = {
 WILD: Sequence[object] = (None, 0.1, 0.7, 1.0, -1.0, 3.3333333333333335, -123.456, 1e16, -1e16, 1e-9)
 """Doubles whose sums depend on the order in which they are added up, and of which some cancel out."""
 KEYS: Mapping[str, Sequence[object]] = {"bigint": (1, 2, 3, 4, 5, 6), "string": ("a", "A", "b", "")}
+LARGE = 2**62
+FAILING: Mapping[str, Sequence[object]] = {
+    "a": (*range(0, 50, 10), *range(0, 50, 10), *range(0, 50, 10), 1, None),
+    "b": tuple(tens + ones for tens in range(0, 50, 10) for ones in (1, 2, 3)),
+    "big": (*range(1, 25), LARGE),
+    "s": (None, *(str(number) for number in range(25)), "x"),
+    "l": (*([number, 2, 3] for number in range(20)), [1, 2]),
+    "d": (*(f"{number % 10}.50" for number in range(20)), "10.00"),
+}
+"""Values of which few make an expression fail. No `a` equals a `b`, but for one, and many are close to one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic to be created; with a key it is a table. `wild` are its columns of doubles that do not add up exactly."""
+    """A topic to be created; with a key it is a table.
+
+    `wild` are its columns of doubles that do not add up exactly. With `failing`, few values make expressions fail.
+    """
 
     name: str
     columns: tuple[tuple[str, str], ...]
@@ -51,6 +64,7 @@ class TopicPlan:
     partitions: int = 1
     wild: frozenset[str] = frozenset()
     compacted: bool = False
+    failing: bool = False
 
     @property
     def ddl(self) -> str:
@@ -61,7 +75,9 @@ class TopicPlan:
         kind = dict(self.columns)[column]
         if column in self.wild:
             return WILD
-        return KEYS[kind] if column in self.key else DOMAINS[kind]
+        if column in self.key or (self.failing and column == "k"):
+            return KEYS[kind]
+        return FAILING[column] if self.failing else DOMAINS[kind]
 
 
 def random_topics(dice: Random) -> list[TopicPlan]:
@@ -98,3 +114,15 @@ def _kinds(dice: Random) -> list[str]:
     """The types of a topic's values; among them one to be added up."""
     kinds = [dice.choice(list(DOMAINS)) for _ in range(dice.randint(2, 5))]
     return [*kinds, dice.choice(("double", "double", NARROW, DECIMAL, "int", MAP))]
+
+
+def failing_topics(dice: Random) -> list[TopicPlan]:
+    """Two or three topics of the same columns, whose values make expressions fail now and then."""
+    columns = (
+        ("id", "bigint"), ("k", "bigint"), ("a", "int"), ("b", "int"), ("big", "bigint"), ("s", "string"),
+        ("l", NUMBERS), ("d", DECIMAL),
+    )  # fmt: skip
+    return [
+        TopicPlan(f"t{number}", columns, ("id",) if number < 2 or dice.random() < 0.5 else (), failing=True)
+        for number in range(dice.randint(2, 3))
+    ]

@@ -100,7 +100,9 @@ class Windows:
         if numbers and self._dice.random() < 0.4:
             order = f"ORDER BY {self._dice.choice(numbers).sql}{self._dice.choice(_WAYS)}"
             frame = self._dice.choice(_DISTANCES)
-        return Aggregate(f"{made.sql} OVER ({self._partition()}{order} {frame})".replace(" )", ")"), made.kind, made.noise)
+        return Aggregate(
+            f"{made.sql} OVER ({self._partition()}{order} {frame})".replace(" )", ")"), made.kind, made.noise
+        )
 
     def _whole(self) -> Aggregate:
         """An aggregate over all rows of a partition."""
@@ -114,8 +116,8 @@ class Windows:
             return self.ranking()
         one = self._dice.choice(columns)
         call = self._dice.choice(
-            (f"first_value({one.sql})", f"last_value({one.sql})", f"nth_value({one.sql}, 2)", f"first_value({one.sql}) IGNORE NULLS",
-             f"last_value({one.sql}) IGNORE NULLS", f"any_value({one.sql})")
+            (f"first_value({one.sql})", f"last_value({one.sql})", f"nth_value({one.sql}, 2)", f"any_value({one.sql})",
+             f"first_value({one.sql}) IGNORE NULLS", f"last_value({one.sql}) IGNORE NULLS")
         )  # fmt: skip
         frame = self._dice.choice((*_ROWS, *_RANGES))
         return Aggregate(
