@@ -30,7 +30,7 @@ _PAIRS = (
     "corr", "covar_pop", "covar_samp", "regr_avgx", "regr_avgy", "regr_intercept", "regr_r2", "regr_slope",
     "regr_sxx", "regr_sxy", "regr_syy",
 )  # fmt: skip
-_FIRST = ("first", "last", "first_value", "last_value", "any_value", "mode")
+_FIRST = ("first", "last", "first_value", "last_value", "any_value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Aggregations:
         """One function, perhaps over some of the rows only."""
         makers = [self._count, self._number, self._number, self._extreme, self._collection, self._rare, self._distinct]
         if self._last:
-            makers += [self._statistic, self._statistic, self._by_order]
+            makers += [self.statistic, self.statistic, self.by_order]
         made = self._dice.choice(makers)()
         if self._dice.random() < 0.15:
             made = Aggregate(f"{made.sql} FILTER (WHERE {self._scope.condition(1)})", made.kind, made.noise)
@@ -126,7 +126,7 @@ class Aggregations:
             ]
         return self._dice.choice([form for form in forms if self._last or form.noise < LOOSE])
 
-    def _statistic(self) -> Aggregate:
+    def statistic(self) -> Aggregate:
         """A number that is known up to the last digits only; half of them are of doubles that do not add up exactly."""
         one, other = self._argument(*NUMERIC, noise=ROUNDED), self._argument(*NUMERIC, noise=ROUNDED)
         wild = self._scope.of("double")
@@ -187,35 +187,38 @@ class Aggregations:
             forms.append(Aggregate(f"mode() WITHIN GROUP (ORDER BY {by.sql})", by.kind))
         return self._dice.choice(forms)
 
-    def _by_order(self) -> Aggregate:
+    def by_order(self) -> Aggregate:
         """A function whose result depends on the order of rows."""
         one, by, text = self._anything(), self._argument(noise=ROUNDED), self._argument("string")
         if one is None or by is None:
             return self._count()
+        choice = self._dice.choice
         forms = [
-            Aggregate(f"{self._dice.choice(_FIRST[:5])}({one.sql})", OPAQUE, one.noise),
+            Aggregate(f"{choice(_FIRST)}({one.sql})", OPAQUE, one.noise),
             Aggregate(f"mode({by.sql})", by.kind, by.noise),
-            Aggregate(f"{self._dice.choice(('max_by', 'min_by'))}({one.sql}, {by.sql}, 2)", OPAQUE, one.noise),
-            Aggregate(f"collect_list({one.sql})", OPAQUE, one.noise),
+            Aggregate(f"{choice(('max_by', 'min_by'))}({one.sql}, {by.sql}, 2)", OPAQUE, one.noise),
+            Aggregate(f"{choice(('max_by', 'min_by'))}({one.sql}, {by.sql})", OPAQUE, one.noise),
         ]
         if text:
-            forms.append(Aggregate(f"listagg({text.sql}, ';')", OPAQUE))
-            forms.append(Aggregate(f"listagg({text.sql}, ';') WITHIN GROUP (ORDER BY {by.sql})", OPAQUE))
-        forms += self._sketches()
-        return self._dice.choice(forms)
+            order = choice(("", f" WITHIN GROUP (ORDER BY {by.sql})"))
+            forms.append(Aggregate(f"listagg({text.sql}, ';'){order}", OPAQUE))
+        return choice([*forms, self.sketch()])
 
-    def _sketches(self) -> list[Aggregate]:
-        number, text = self._argument("bigint"), self._argument("string")
-        forms = []
-        if number:
-            forms += [
-                f"hll_sketch_agg({number.sql})",
-                f"kll_sketch_agg_bigint({number.sql})",
-                f"theta_sketch_agg({number.sql})",
-                f"histogram_numeric({number.sql}, 2)",
-                f"approx_top_k({number.sql}, 2)",
-                f"approx_percentile({number.sql}, 0.5)",
-            ]
-        if text:
-            forms += [f"approx_top_k({text.sql}, 2)", f"count_min_sketch({text.sql}, 0.5d, 0.5d, 1)"]
-        return [Aggregate(form, OPAQUE) for form in forms]
+    def sketch(self) -> Aggregate:
+        """A summary that is kept in few bytes, and may depend on the order of rows."""
+        number, text = self._scope.value("bigint", 1), self._scope.value("string", 1)
+        return Aggregate(
+            self._dice.choice(
+                (
+                    f"hll_sketch_agg({number})",
+                    f"kll_sketch_agg_bigint({number})",
+                    f"theta_sketch_agg({number})",
+                    f"histogram_numeric({number}, 2)",
+                    f"approx_top_k({number}, 2)",
+                    f"approx_top_k({text}, 2)",
+                    f"approx_percentile({number}, 0.5)",
+                    f"count_min_sketch({text}, 0.5d, 0.5d, 1)",
+                )
+            ),
+            OPAQUE,
+        )

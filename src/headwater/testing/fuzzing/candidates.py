@@ -54,15 +54,17 @@ def choose(
             append(log, commit)
         known = log.topics()
         made = _made(session, dice, topics, known, count, log, figures)
-    chosen = Chosen(
-        {name: relation.sql for name, relation in made.items()},
-        {name: relation.reads for name, relation in made.items()},
-    )
-    chosen = accepted(session, known, chosen, figures)
+    views = {name: relation.sql for name, relation in made.items() if not relation.clock}
+    reads = {name: relation.reads for name, relation in made.items()}
+    chosen = accepted(session, known, Chosen(views, reads), figures)
     for name, relation in made.items():
-        if relation.clock and name in chosen.views:
-            figures.findings.append(Finding(name, relation.sql, 0, error="accepted", cause="accepted"))
-            chosen = _without(chosen, name)
+        if relation.clock and relation.reads <= {*chosen.views, *(topic.name for topic in known)}:
+            needed = {view: chosen.views[view] for view in chosen.views if view in relation.reads}
+            if (
+                accepted(session, known, Chosen({**needed, name: relation.sql}, reads), figures).views.keys()
+                > needed.keys()
+            ):
+                figures.findings.append(Finding(name, relation.sql, 0, error="accepted", cause="accepted"))
     return chosen
 
 

@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 
 from headwater.engine.comparison import Difference, differences
 from headwater.engine.store import Excluded
+from headwater.errors import PositionGone
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.topic import Topic
-from headwater.model.position import Position
+from headwater.model.position import START, Position
 from headwater.spark.program import topic_schema
 from headwater.spark.raw import FEW_ROWS, RawSpark
 from headwater.testing.fuzzing.doubles import within
@@ -77,15 +78,22 @@ class Oracle:
         self._placed: dict[str, tuple[pa.Table, int | None]] = {}
         self._known: dict[str, _Known] = {}
 
-    def move(self, log: EmbeddedLog, position: Position, excluded: Sequence[Excluded] = ()) -> None:
-        """Takes the rows of all topics at a position, without records that were set aside."""
-        changed = set()
+    def move(self, log: EmbeddedLog, position: Position, excluded: Sequence[Excluded] = ()) -> bool:
+        """Takes the rows of all topics at a position, without records that were set aside.
+
+        False if compaction has removed them, so that nobody can tell what views should have been.
+        """
+        moved = {}
         for name, topic in self._topics.items():
-            rows = rows_at(log, topic, position, [row for row in excluded if row.topic == name])
+            try:
+                rows = rows_at(log, topic, position, [row for row in excluded if row.topic == name])
+            except PositionGone:
+                return False
             if name not in self._rows or not self._rows[name].equals(rows):
-                self._rows[name] = rows
-                changed.add(name)
-        self._known = {view: known for view, known in self._known.items() if not self._reads[view] & changed}
+                moved[name] = rows
+        self._rows |= moved
+        self._known = {view: known for view, known in self._known.items() if not self._reads[view] & moved.keys()}
+        return True
 
     def answer(self, view: str) -> pa.Table:
         """What raw Spark gives for a view. Raises `RawFailed`."""
@@ -174,7 +182,9 @@ class Oracle:
 
 
 def rows_at(log: EmbeddedLog, topic: Topic, position: Position, excluded: Sequence[Excluded] = ()) -> pa.Table:
-    """A topic as a query sees it: a stream's records, or a table's newest row per key."""
+    """A topic as a query sees it: a stream's records, or a table's newest row per key. Raises `PositionGone`."""
+    if position == START:
+        return topic.schema.empty_table()
     if topic.key and not excluded:
         return log.table(topic.name, at=position).select(topic.schema.names)
     records = log.scan(topic.name, end=position)

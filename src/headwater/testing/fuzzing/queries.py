@@ -9,26 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
-from headwater.testing.fuzzing.aggregations import Aggregate, Aggregations
-from headwater.testing.fuzzing.expressions import KINDS, NUMERIC, OPAQUE, OTHER, Column, Expressions
-from headwater.testing.fuzzing.relations import Relation, Source, TooLarge, constant
+from headwater.testing.fuzzing.expressions import KINDS, NUMERIC, OTHER, Column, Expressions
+from headwater.testing.fuzzing.forms import Forms, column, reading
+from headwater.testing.fuzzing.relations import Relation, TooLarge
 from headwater.testing.fuzzing.sources import Sources
+from headwater.testing.fuzzing.specials import Specials
 from headwater.testing.fuzzing.windows import Windows
 
 _TRIES = 20
 _SETS = ("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL")
-_CLOCKS = (
-    "timestamp 'now'", "date 'today'", "date 'yesterday'", "CAST('now' AS timestamp)", "timestamp_ntz 'now'",
-    "current_timestamp()", "current_date", "now()", "rand()", "uuid()",
-)  # fmt: skip
+_SPECIAL = 0.55
+"""The share of views that are short and have one construct that is easy to get wrong."""
 
 
-class Queries:
+class Queries(Forms):
     """Makes queries over relations, to which the caller adds each view."""
 
     def __init__(self, dice: Random, relations: Sequence[Relation]) -> None:
-        self._dice = dice
-        self._sources = Sources(dice, relations, self._query)
+        super().__init__(dice, Sources(dice, relations, self._query))
+        self._specials = Specials(dice, self._sources)
 
     def add(self, relation: Relation) -> None:
         """Lets later queries read a relation."""
@@ -38,6 +37,8 @@ class Queries:
         """A query of up to so many levels."""
         for _ in range(_TRIES):
             try:
+                if self._dice.random() < _SPECIAL:
+                    return self._dice.choice(self._specials.last)(min(depth, 1), last=True)
                 return self._query(depth, last=True)
             except TooLarge:
                 continue
@@ -47,31 +48,10 @@ class Queries:
         forms: list[tuple[float, Callable[..., Relation]]] = [
             (3, self._select), (6, self._grouped), (1, self._distinct), (2, self._united), (4, self._windowed),
             (2, self._top), (1, self._grouping_sets), (1, self._pivoted), (1, self._time_windows), (1, self._named),
-            (1, self._global), (2, self._ranked), (2, self._page), (2, self._looked_up), (1, self._keyed_by_subquery),
-            (1, self._constants),
+            (1, self._global), (2, self._ranked), (4, self._dice.choice(self._specials.inner)),
         ]  # fmt: skip
-        if last:
-            forms += [(0.3, self._variant), (0.3, self._clock)]
         form = self._dice.choices([form for _, form in forms], [weight for weight, _ in forms])[0]
         return form(depth, last=last)
-
-    def _made(self, select: str, given: Source, rest: str, columns: Sequence[Column], rows: int) -> Relation:
-        where = f" WHERE {' AND '.join(given.where)}" if given.where else ""
-        named = tuple(Column(f"c{number}", one.kind, one.noise) for number, one in enumerate(columns))
-        listed = ", ".join(f"{one.sql} AS c{number}" for number, one in enumerate(columns))
-        return Relation(f"{select} {listed} FROM {given.sql}{where}{rest}", named, rows, given.reads)
-
-    def _items(self, scope: Expressions, count: int, *, maps: bool = False) -> list[Column]:
-        """Columns and expressions to select."""
-        found: list[Column] = []
-        for _ in range(count):
-            columns = scope.all() if maps else scope.of()
-            if columns and self._dice.random() < 0.6:
-                found.append(self._dice.choice(columns))
-            else:
-                kind = self._dice.choice([one.kind for one in columns if one.kind in KINDS] or KINDS)
-                found.append(Column(scope.value(kind), kind))
-        return found
 
     def _select(self, depth: int, *, last: bool = False) -> Relation:
         given = self._sources.source(depth)
@@ -80,29 +60,13 @@ class Queries:
         if self._dice.random() < 0.15:
             inner = self._sources.one(0)
             columns.append(Column(self._sources.subqueries.scalar(given, inner), "bigint"))
-            given = _reading(given, inner)
+            given = reading(given, inner)
         return self._made("SELECT", given, "", columns, given.rows)
-
-    def _looked_up(self, depth: int, *, last: bool = False) -> Relation:
-        """Rows, each with a value that a correlated subquery finds for it, or with a lateral part."""
-        given = self._sources.one(depth)
-        if self._dice.random() < 0.35:
-            given = self._sources.lateral(given)
-            return self._made("SELECT", given, "", [*given.scope[:2], *given.scope[-1:]], given.rows)
-        inner = self._sources.one(0)
-        subqueries = self._sources.subqueries
-        found = (subqueries.newest if self._dice.random() < 0.75 else subqueries.ranked)(given, inner)
-        columns = self._items(Expressions(self._dice, given.scope), 2, maps=True)
-        return self._made("SELECT", _reading(given, inner), "", [*columns, *([found] if found else [])], given.rows)
 
     def _distinct(self, depth: int, *, last: bool = False) -> Relation:
         given = self._sources.source(depth)
         columns = self._items(Expressions(self._dice, given.scope), self._dice.randint(1, 3))
         return self._made("SELECT DISTINCT", given, "", columns, given.rows)
-
-    def _calls(self, scope: Expressions, least: int, most: int, *, last: bool) -> list[Column]:
-        calls = Aggregations(self._dice, scope, last=last)
-        return [_column(calls.call()) for _ in range(self._dice.randint(least, most))]
 
     def _grouped(self, depth: int, *, last: bool = False) -> Relation:
         given = self._sources.source(depth)
@@ -114,31 +78,6 @@ class Queries:
             results = [one for one in made if "DISTINCT" not in one.sql]
             rest += f" HAVING {Expressions(self._dice, results).condition(1)}"
         return self._made("SELECT", given, rest, [*keys, *made], min(given.rows, 12))
-
-    def _keyed_by_subquery(self, depth: int, *, last: bool = False) -> Relation:
-        """Groups of which one key is a scalar subquery."""
-        given, inner = self._sources.source(depth), self._sources.one(0)
-        scope = Expressions(self._dice, given.scope)
-        key = Column(self._sources.subqueries.total(inner), "bigint")
-        if self._dice.random() < 0.5:
-            key = Column(f"({scope.value('bigint', 0)} + {key.sql})", "bigint")
-        columns = [*self._items(scope, 1), key, *self._calls(scope, 1, 2, last=last)]
-        rest = self._dice.choice((" GROUP BY ALL", " GROUP BY 1, 2"))
-        return self._made("SELECT", _reading(given, inner), rest, columns, min(given.rows, 12))
-
-    def _constants(self, depth: int, *, last: bool = False) -> Relation:
-        """Constant relations, often without a use of their columns."""
-        rows = constant(self._dice, self._sources.alias())
-        if self._dice.random() < 0.5:
-            given = self._sources.one(depth)
-            columns = given.scope if self._dice.random() < 0.7 else given.scope + rows.scope
-            rows = Source(f"{given.sql} CROSS JOIN {rows.sql}", columns, given.rows * rows.rows, given.reads)
-        elif self._dice.random() < 0.7:
-            return self._made("SELECT", rows, "", [Column("count(*)", "bigint")], 1)
-        scope = Expressions(self._dice, rows.scope)
-        if self._dice.random() < 0.5:
-            return self._made("SELECT", rows, "", self._calls(scope, 1, 2, last=last), 1)
-        return self._made("SELECT", rows, "", self._items(scope, 2, maps=True), rows.rows)
 
     def _global(self, depth: int, *, last: bool = False) -> Relation:
         given = self._sources.source(depth)
@@ -175,7 +114,7 @@ class Queries:
         scope = Expressions(self._dice, given.scope)
         columns = self._items(scope, self._dice.randint(1, 3), maps=True)
         calls = Windows(self._dice, scope, last=last)
-        columns += [_column(calls.call()) for _ in range(self._dice.randint(1, 2))]
+        columns += [column(calls.call()) for _ in range(self._dice.randint(1, 2))]
         rest = ""
         if self._dice.random() < 0.25:
             rest = f" QUALIFY {calls.ranking().sql} <= {self._dice.randint(1, 3)}"
@@ -202,21 +141,6 @@ class Queries:
         else:
             text = f"SELECT * FROM ({inner.sql}) {order} LIMIT {count}{offset}"
         return Relation(text, inner.columns, count, inner.reads)
-
-    def _page(self, depth: int, *, last: bool = False) -> Relation:
-        """A part of a part: LIMIT and OFFSET inside each other."""
-        given = self._sources.one(depth)
-        scope = Expressions(self._dice, given.scope)
-        inner = self._made("SELECT", given, "", self._items(scope, self._dice.randint(1, 3)), given.rows)
-        order = Windows(self._dice, Expressions(self._dice, given.scope)).order()
-        text = f"{inner.sql} {order} {self._part(3, 8)}"
-        columns = Expressions(self._dice, inner.columns)
-        again = f" {Windows(self._dice, columns).order()}" if self._dice.random() < 0.5 else ""
-        return Relation(f"SELECT * FROM ({text}){again} {self._part(1, 4)}", inner.columns, 8, inner.reads)
-
-    def _part(self, least: int, most: int) -> str:
-        limit, offset = f"LIMIT {self._dice.randint(least, most)}", f"OFFSET {self._dice.randint(1, 3)}"
-        return self._dice.choice((limit, limit, offset, f"{limit} {offset}"))
 
     def _united(self, depth: int, *, last: bool = False) -> Relation:
         word = self._dice.choice(_SETS)
@@ -259,27 +183,3 @@ class Queries:
             self._sources.relations = before
         reads = (body.reads | shared.reads) - {name}
         return Relation(f"WITH {name} AS ({shared.sql}) {body.sql}", body.columns, body.rows, reads)
-
-    def _variant(self, depth: int, *, last: bool = False) -> Relation:
-        """A value without a fixed type: as a column, or looked into."""
-        given = self._sources.one(depth)
-        scope = Expressions(self._dice, given.scope)
-        made = f"parse_json(concat('{{\"a\": ', coalesce({scope.value('bigint', 0)}, 0), '}}'))"
-        forms = (Column(made, OPAQUE), Column(f"variant_get({made}, '$.a', 'int')", "int"))
-        return self._made("SELECT", given, "", [*self._items(scope, 1), self._dice.choice(forms)], given.rows)
-
-    def _clock(self, depth: int, *, last: bool = False) -> Relation:
-        """A query that is no function of the log."""
-        given = self._sources.one(depth)
-        columns = [*self._items(Expressions(self._dice, given.scope), 1), Column(self._dice.choice(_CLOCKS), OPAQUE)]
-        made = self._made("SELECT", given, "", columns, given.rows)
-        return Relation(made.sql, made.columns, made.rows, made.reads, clock=True)
-
-
-def _column(made: Aggregate) -> Column:
-    return Column(made.sql, made.kind, made.noise)
-
-
-def _reading(given: Source, inner: Source) -> Source:
-    """The same source; what the query reads elsewhere is known, too."""
-    return Source(given.sql, given.scope, given.rows, given.reads | inner.reads, given.where)

@@ -159,7 +159,8 @@ class Round:
             # It is being built again, which is a finding already; readers see what was built before.
             return
         self._figures.batches += 1
-        oracle.move(app.log, progress.position)
+        if not oracle.move(app.log, progress.position):
+            return
         for name in self._views:
             if name not in self._out and not self._plan.reads[name] & self._out:
                 self._compare_one(name, app, oracle, batches, progress)

@@ -55,7 +55,8 @@ def apply(step: Step, plan: RoundPlan, log: EmbeddedLog) -> int:
 def failure(error: Exception, views: Mapping[str, str], batch: int) -> Finding:
     """An error as a finding."""
     view = getattr(error, "view", None)
-    text = f"{type(error).__name__}: {str(error)[:3000]}\n{traceback.format_exc(limit=-3)[-1500:]}"
+    trace = "".join(traceback.format_exception(error, limit=-3))[-1500:]
+    text = f"{type(error).__name__}: {str(error)[:3000]}\n{trace}"
     return Finding(view, views.get(view or "", ""), batch, error=text, cause=cause_of(error))
 
 

@@ -42,7 +42,7 @@ class Windows:
             self._whole,
         ]  # fmt: skip
         if self._last:
-            makers += [self._value, self._value, self._unordered]
+            makers += [self.value, self.value, self.unordered, self.statistic]
         return self._dice.choice(makers)()
 
     def ranking(self) -> Aggregate:
@@ -109,7 +109,7 @@ class Windows:
         made = self._summary()
         return Aggregate(f"{made.sql} OVER ({self._partition().strip()})", made.kind, made.noise)
 
-    def _value(self) -> Aggregate:
+    def value(self) -> Aggregate:
         """The value of one row of a frame."""
         columns = self._scope.all()
         if not columns:
@@ -124,7 +124,7 @@ class Windows:
             f"{call} OVER ({self._partition()}{self.order()} {frame})".replace(" )", ")"), OPAQUE, one.noise
         )
 
-    def _unordered(self) -> Aggregate:
+    def unordered(self) -> Aggregate:
         """Something that depends on the order of rows, where none is stated."""
         columns = self._scope.all()
         if not columns:
@@ -143,6 +143,25 @@ class Windows:
         )
         return Aggregate(call.replace(" )", ")"), OPAQUE, LOOSE)
 
+    def statistic(self) -> Aggregate:
+        """A number that is known up to the last digits only, over a partition or a frame."""
+        numbers = self._scope.of("double") or self._scope.of(*NUMERIC)
+        if not numbers:
+            return self.ranking()
+        one, other = self._dice.choice(numbers), self._dice.choice(numbers)
+        name = self._dice.choice(("sum", "avg", "avg", "stddev", "var_pop", "corr"))
+        argument = f"{one.sql}, {other.sql}" if name == "corr" else one.sql
+        order = f"{self.order()} {self._dice.choice((*_ROWS, *_RANGES))}" if self._dice.random() < 0.5 else ""
+        call = f"{name}({argument}) OVER ({self._partition()}{order})"
+        return Aggregate(call.replace(" )", ")"), "double", LOOSE)
+
+    def total(self, kind: str) -> Aggregate:
+        """A sum or an average of numbers of a type."""
+        made = self._dice.choice(self._numbers(Column(self._scope.value(kind, 1), kind)))
+        order = f"{self.order()} {self._dice.choice((*_ROWS, *_RANGES))}" if self._dice.random() < 0.5 else ""
+        call = f"{made.sql} OVER ({self._partition()}{order})"
+        return Aggregate(call.replace(" )", ")"), made.kind, made.noise)
+
     def _by(self) -> Column:
         return self._dice.choice(self._scope.of() or [Column("1", "int")])
 
@@ -155,12 +174,6 @@ class Windows:
             forms.append(Aggregate(f"count({one.sql})", "bigint"))
         if numbers:
             forms += self._numbers(self._dice.choice(numbers)) * 2
-        wild = self._scope.of("double")
-        if self._last and wild:
-            one = self._dice.choice(wild)
-            name = self._dice.choice(("sum", "avg", "avg", "stddev", "var_pop", "corr"))
-            argument = f"{one.sql}, {self._dice.choice(wild).sql}" if name == "corr" else one.sql
-            forms += [Aggregate(f"{name}({argument})", "double", LOOSE)] * 3
         return self._dice.choice(forms)
 
     def _numbers(self, number: Column) -> list[Aggregate]:
