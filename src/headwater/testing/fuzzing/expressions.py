@@ -68,6 +68,11 @@ class Expressions:
         """The columns that are known well enough, with those that can not be compared."""
         return [one for one in self.columns if one.noise <= noise]
 
+    def shared(self) -> list[Column]:
+        """The columns by which rows mostly fall into groups of several: all but ids, if there are others."""
+        columns = self.of()
+        return [one for one in columns if not one.sql.lower().endswith(".id")] or columns
+
     def literal(self, kind: str) -> str:
         """A value of a type, now and then null, which makes most conditions hold for no row."""
         domain = DOMAINS[kind] if self._dice.random() < 0.1 else DOMAINS[kind][1:]

@@ -38,7 +38,7 @@ class Queries(Forms):
         for _ in range(_TRIES):
             try:
                 if self._dice.random() < _SPECIAL:
-                    return self._dice.choice(self._specials.last)(min(depth, 1), last=True)
+                    return self._dice.choice(self._specials.last)(min(depth // 2, 1), last=True)
                 return self._query(depth, last=True)
             except TooLarge:
                 continue

@@ -117,7 +117,7 @@ class Specials(Forms):
         made = calls(Aggregations(self._dice, scope, last=True))
         if self._dice.random() < 0.2:
             return self._made("SELECT", given, "", [made], 1)
-        keys = scope.of() or [Column("1", "int")]
+        keys = scope.shared() or [Column("1", "int")]
         return self._made("SELECT", given, " GROUP BY 1", [self._dice.choice(keys), made], 12)
 
     def _statistics(self, depth: int, *, last: bool = False) -> Relation:
@@ -136,7 +136,7 @@ class Specials(Forms):
         if self._dice.random() < 0.6:
             columns = [made, *self._calls(scope, 1, 2, last=True)]
             return self._made("SELECT", given, " GROUP BY 1", columns, 12)
-        by = self._dice.choice(scope.of() or [Column("1", "int")])
+        by = self._dice.choice(scope.shared() or [Column("1", "int")])
         call = self._dice.choice((f"collect_list({made.sql})", f"max_by({made.sql}, {by.sql})"))
         return self._made("SELECT", given, " GROUP BY 1", [by, Column(call, OPAQUE)], 12)
 

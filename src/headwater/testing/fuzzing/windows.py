@@ -63,14 +63,14 @@ class Windows:
 
     def order(self) -> str:
         """An ORDER BY of one or two columns."""
-        columns = self._scope.of()
+        columns = self._scope.shared() if self._dice.random() < 0.6 else self._scope.of()
         if not columns:
             return "ORDER BY 1"
         chosen = self._dice.sample(columns, min(len(columns), self._dice.choice((1, 1, 2))))
         return "ORDER BY " + ", ".join(f"{one.sql}{self._dice.choice(_WAYS)}" for one in chosen)
 
     def _partition(self) -> str:
-        columns = self._scope.of()
+        columns = self._scope.shared() if self._dice.random() < 0.8 else self._scope.of()
         if not columns or self._dice.random() < 0.15:
             return ""
         chosen = self._dice.sample(columns, min(len(columns), self._dice.choice((1, 1, 1, 2))))
