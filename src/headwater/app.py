@@ -16,14 +16,14 @@ from headwater.connectors.webhooks.sender import Sender
 from headwater.connectors.webhooks.target import parse_target
 from headwater.connectors.webhooks.webhook import Webhook
 from headwater.engine.explanation import Explanation
-from headwater.engine.failures import UnknownView
+from headwater.engine.failures import UnknownView, ViewNotKept
 from headwater.engine.functions import Function
 from headwater.engine.manifest import Size
 from headwater.engine.pipeline import Pipeline, Progress
 from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.engine.store import Excluded, Generation, Store, delete_state
 from headwater.engine.subscription import Subscription
-from headwater.errors import UsageError
+from headwater.errors import ExternalError, RecordFailed, UsageError
 from headwater.log.embedded import EmbeddedLog, open_log
 from headwater.log.names import check_name
 from headwater.log.options import TopicOptions
@@ -60,6 +60,7 @@ class App:
         self._pipeline_options = pipeline
         self._runtime: Runtime | None = None
         self._pipeline: Pipeline | None = None
+        self._not_kept: Mapping[str, str] = {}
         self._reader: Reader | None = None
         self._stopped = threading.Event()
 
@@ -252,11 +253,14 @@ class App:
                     "This application has no views.",
                     hint="Define one: app.view('name', 'SELECT ...'), or put the query into name.sql beside it.",
                 )
-            # Spark takes a second to import, and who only reads does not need it.
-            from headwater.spark.runtime import Runtime
-
-            self._runtime = Runtime(self._master, self.log, self._views, self._functions, on_step)
+            self._runtime = self._planned(self._views, on_step)
         return self._runtime
+
+    def _planned(self, views: Mapping[str, str], on_step: Callable[[str], None] = lambda _: None) -> Runtime:
+        # Spark takes a second to import, and reading does not need it.
+        from headwater.spark.runtime import Runtime
+
+        return Runtime(self._master, self.log, views, self._functions, on_step)
 
     def catch_up(self, end: Position | None = None) -> Position:
         """Brings all views to a position, or to where the log is now, and returns when they are there."""
@@ -266,12 +270,18 @@ class App:
 
     def batches(self, end: Position | None = None) -> Iterator[Progress]:
         """As `catch_up`, batch by batch."""
+        self._begin()
         yield from self.pipeline.catch_up(end)
+
+    def follow(self, stopped: Callable[[], bool]) -> Iterator[Progress]:
+        """Batches for as long as it is not stopped, each as soon as the log has moved."""
+        self._begin()
+        yield from self.pipeline.follow(stopped)
 
     def run(self, on_batch: Callable[[Progress], None] = lambda _: None) -> None:
         """Keeps all views up to date until `stop` is called, from another thread or by `on_batch`."""
         self._stopped.clear()
-        for progress in self.pipeline.follow(self._stopped.is_set):
+        for progress in self.follow(self._stopped.is_set):
             on_batch(progress)
             if self._stopped.is_set():
                 break
@@ -289,6 +299,27 @@ class App:
             )
         return self._pipeline
 
+    @property
+    def not_kept(self) -> Mapping[str, str]:
+        """The views that can be planned and not run, each with the reason; known once the pipeline has begun."""
+        return dict(self._not_kept)
+
+    def _begin(self) -> None:
+        """Runs the first batch, which has no records; if a view makes it fail, the others are kept without it."""
+        pipeline = self.pipeline
+        try:
+            pipeline.begin()
+        except (ExternalError, RecordFailed):
+            raise
+        except Exception:
+            self._not_kept = self.plan().broken()
+            kept = {name: sql for name, sql in self._views.items() if name not in self._not_kept}
+            if not self._not_kept or not kept:
+                raise
+            pipeline.close()
+            self._pipeline, self._runtime = None, self._planned(kept)
+            self.pipeline.begin()
+
     def read(self, view: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> pa.Table:
         """The rows of a view, at a position that is at least the given one."""
         return self.snapshot([view], at_least=at_least, timeout=timeout).tables[view]
@@ -298,7 +329,10 @@ class App:
     ) -> Snapshot:
         """The rows of several views (all, if none are named), all at one position."""
         _check_position(at_least)
-        return self._open_reader().read(list(self._views if views is None else views), at_least, timeout)
+        for view in views or ():
+            self._check_kept(view)
+        kept = [name for name in self._views if name not in self._not_kept] if views is None else list(views)
+        return self._open_reader().read(kept, at_least, timeout)
 
     def query(self, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> pa.Table:
         """Runs SQL over the views, all at one position. It is DuckDB's SQL, and only reads. Raises `InvalidQuery`."""
@@ -324,6 +358,7 @@ class App:
         Raises `UsageError` if the views were defined otherwise when they were built.
         """
         self._check_known(view)
+        self._check_kept(view)
         snapshot = self.snapshot([view])
         runtime = self.plan()
         with Store(self.directory) as store:
@@ -375,6 +410,10 @@ class App:
     def _check_known(self, view: str) -> None:
         if view not in self._views:
             raise UnknownView(view, list(self._views))
+
+    def _check_kept(self, view: str) -> None:
+        if view in self._not_kept:
+            raise ViewNotKept(view, self._not_kept[view])
 
     def _open_reader(self) -> Reader:
         if self._reader is None:

@@ -18,7 +18,7 @@ from headwater.cli.app_progress import display, steps
 from headwater.cli.arguments import examples
 from headwater.cli.captures import capturing
 from headwater.cli.failures import INTERRUPTED, report
-from headwater.cli.output import say
+from headwater.cli.output import complain, say
 from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, address_of, serving
 from headwater.connectors.running import Captures
 from headwater.engine.pipeline import Progress
@@ -116,8 +116,18 @@ def _batches(app: App, ending: Ending, captures: Captures, *, once: bool) -> Ite
     # Spark has put its own answer to Ctrl-C in place when it started, which ends the batch.
     ending.install()
     if once:
-        return app.batches()
-    return _checked(app.pipeline.follow(lambda: ending.asked or captures.failure is not None), captures)
+        return _told(app, app.batches())
+    batches = _told(app, app.follow(lambda: ending.asked or captures.failure is not None))
+    return _checked(batches, captures)
+
+
+def _told(app: App, batches: Iterator[Progress]) -> Iterator[Progress]:
+    """The batches; before the first one, what the views are that cannot be kept."""
+    for place, progress in enumerate(batches):
+        if not place:
+            for view, reason in app.not_kept.items():
+                complain(f"View {view!r} is not kept up to date, the others are: {reason}")
+        yield progress
 
 
 def _checked(batches: Iterator[Progress], captures: Captures) -> Iterator[Progress]:

@@ -33,6 +33,7 @@ class Catalyst:
         self.session = session
         jvm: Any = session._jvm  # noqa: SLF001
         self._jvm = jvm
+        self._modules: dict[str, Any] = {}
         self._gateway: Any = session.sparkContext._gateway  # noqa: SLF001
         self.none = self.module("scala.None")
         self.nil = self.module("scala.collection.immutable.Nil")
@@ -41,13 +42,18 @@ class Catalyst:
         self._aliases = self.module(f"{_CATALYST}.expressions.Alias")
         self._substitution = self.module(f"{_CATALYST}.optimizer.CollapseProject")
         self._normalization = self.module(f"{_CATALYST}.optimizer.NormalizeFloatingNumbers")
+        self._kinds: dict[tuple[str, str], bool] = {}
         self.expressions = jvm.org.apache.spark.sql.catalyst.expressions
         self.plans = jvm.org.apache.spark.sql.catalyst.plans.logical
 
     def module(self, name: str) -> Any:
         """A Scala object by its name."""
-        loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        return self._jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)
+        if name not in self._modules:
+            loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+            self._modules[name] = (
+                self._jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)
+            )
+        return self._modules[name]
 
     def unapply(self, extractor: str, node: Node) -> list[Any] | None:
         """What one of Spark's own extractors makes of a node; None if it does not match."""
@@ -72,6 +78,13 @@ class Catalyst:
     def optimize(self, plan: Node) -> Node:
         return self.session._jsparkSession.sessionState().executePlan(plan, self._mode()).optimizedPlan()  # noqa: SLF001
 
+    def relation(self, schema: StructType) -> DataFrame:
+        """A relation without rows, of which Spark's optimizer does not know that it has none."""
+        given = self.module("org.apache.spark.sql.types.DataType").fromJson(schema.json())
+        rows = self.session.sparkContext._jsc.emptyRDD().rdd()  # noqa: SLF001
+        session = self.session._jsparkSession  # noqa: SLF001
+        return DataFrame(session.internalCreateDataFrame(rows, given, False), self.session)
+
     def frame(self, plan: Node) -> DataFrame:
         """A DataFrame of a plan."""
         return DataFrame(self._datasets.ofRows(self.session._jsparkSession, plan), self.session)  # noqa: SLF001
@@ -93,6 +106,20 @@ class Catalyst:
     def alias(self, expression: Expression, attribute: Expression) -> Expression:
         """The expression as a column that is known by the id of an attribute."""
         return self._aliases.apply(expression, attribute.name(), attribute.exprId(), self.nil, self.none, self.nil)
+
+    def named(self, expression: Expression, name: str) -> Expression:
+        """The expression as a new column."""
+        number = self.module(f"{_CATALYST}.expressions.NamedExpression").newExprId()
+        return self._aliases.apply(expression, name, number, self.nil, self.none, self.nil)
+
+    def ascending(self, expression: Expression) -> Expression:
+        """An order by an expression, ascending with nulls first."""
+        direction = self.module(f"{_CATALYST}.expressions.Ascending")
+        return self.expressions.SortOrder(expression, direction, direction.defaultNullOrdering(), self.nil)
+
+    def hashed(self, expression: Expression) -> Expression:
+        """A number that follows from a value."""
+        return self.expressions.XxHash64(self.sequence([expression]))
 
     def substitution(self, values: Mapping[int, tuple[Expression, Expression]]) -> Substitution:
         """A function that puts values in the place of attributes: `values` has by id the attribute and its value."""
@@ -116,6 +143,26 @@ class Catalyst:
     def null(self, given: Any) -> Expression:
         """A null of a type of Spark's."""
         return self.module(f"{_CATALYST}.expressions.Literal").create(None, given)
+
+    def numbered(self, attribute: Expression, number: int) -> Expression:
+        """The attribute under another id, the same in every process."""
+        return attribute.withExprId(self.expressions.ExprId(number, self._jvm.java.util.UUID(0, 0)))
+
+    def sorted_map(self, child: Expression) -> Expression:
+        """A map with its entries in the order of their keys.
+
+        Not by Spark's own function, which turns nulls into zeros when it is compiled.
+        """
+        attribute = self.named(child, "m").toAttribute()
+        relation = self.plans.LocalRelation(self.sequence([attribute]), self.nil, False, self.none)
+        keys = "sort_array(map_keys(m))"
+        frame = self.frame(relation).selectExpr(f"map_from_arrays({keys}, transform({keys}, k -> m[k])) AS m")
+        (made,) = items(analyzed(frame).projectList())
+        return self.substitution({identity(attribute): (attribute, child)})(made.child())
+
+    def whole(self, value: int) -> Expression:
+        """A whole number."""
+        return self.module(f"{_CATALYST}.expressions.Literal").apply(value)
 
     def only_if(self, condition: Expression, value: Expression) -> Expression:
         """The value where the condition holds, else null."""
@@ -153,24 +200,31 @@ class Catalyst:
         return bool(self.module(f"{_CATALYST}.expressions.OrderUtils").isOrderable(given))
 
     def is_sequence(self, value: Any) -> bool:
-        return bool(is_instance_of(self._gateway, value, "scala.collection.immutable.Seq"))
+        return self._is(value, "scala.collection.immutable.Seq")
 
     def is_option(self, value: Any) -> bool:
-        return bool(is_instance_of(self._gateway, value, "scala.Option"))
+        return self._is(value, "scala.Option")
 
     def is_plan(self, value: Any) -> bool:
-        return bool(is_instance_of(self._gateway, value, f"{_CATALYST}.plans.logical.LogicalPlan"))
+        return self._is(value, f"{_CATALYST}.plans.logical.LogicalPlan")
 
     def is_statement(self, value: Any) -> bool:
         """Whether a parsed plan is a command, or a statement such as INSERT, and no query."""
         kinds = ("Command", "ParsedStatement")
-        return any(is_instance_of(self._gateway, value, f"{_CATALYST}.plans.logical.{one}") for one in kinds)
+        return any(self._is(value, f"{_CATALYST}.plans.logical.{one}") for one in kinds)
 
     def is_expression(self, value: Any) -> bool:
-        return bool(is_instance_of(self._gateway, value, f"{_CATALYST}.expressions.Expression"))
+        return self._is(value, f"{_CATALYST}.expressions.Expression")
 
     def is_subquery(self, value: Any) -> bool:
-        return bool(is_instance_of(self._gateway, value, f"{_CATALYST}.expressions.SubqueryExpression"))
+        return self._is(value, f"{_CATALYST}.expressions.SubqueryExpression")
+
+    def _is(self, value: Any, name: str) -> bool:
+        """Whether a value is of a class or a trait. Each class is asked for once: it takes several calls to Java."""
+        known = (str(value.getClass().getName()), name)
+        if known not in self._kinds:
+            self._kinds[known] = bool(is_instance_of(self._gateway, value, name))
+        return self._kinds[known]
 
     def _cast(self, value: Expression, name: str) -> Expression:
         mode = self.module(f"{_CATALYST}.expressions.EvalMode").ANSI()
