@@ -139,7 +139,6 @@ class Round:
     def _run(self, leg: Leg, app: App, done: int) -> int:
         """Runs a leg; how many steps have been done since the first leg."""
         oracle = Oracle(app.program.session, topics_of(self._plan, app.log), self._views, self._plan.reads)
-        batches = Batches(app.program, app.log)
         for step in leg.steps:
             self._figures.compacted += apply(step, self._plan, app.log)
             running = app.batches()
@@ -149,11 +148,19 @@ class Round:
                 if progress is None:
                     break
                 with timed(self._figures, "comparing"):
-                    self._compare(app, oracle, batches, progress)
+                    self._check_kept(app)
+                    self._compare(app, oracle, progress)
             done += 1
         return done
 
-    def _compare(self, app: App, oracle: Oracle, batches: Batches, progress: Progress) -> None:
+    def _check_kept(self, app: App) -> None:
+        """What passes planning must run."""
+        for name, reason in app.not_kept.items():
+            if name not in self._out:
+                self._out.add(name)
+                self._found(Finding(name, self._views[name], 0, error=reason, cause=f"not kept: {reason[:30]}"))
+
+    def _compare(self, app: App, oracle: Oracle, progress: Progress) -> None:
         """Compares all views but those that are known to be wrong, and those that read them."""
         if app.pipeline.generation.status == "building":
             # It is being built again, which is a finding already; readers see what was built before.
@@ -161,6 +168,7 @@ class Round:
         self._figures.batches += 1
         if not oracle.move(app.log, progress.position):
             return
+        batches = Batches(app.program, app.log)
         for name in self._views:
             if name not in self._out and not self._plan.reads[name] & self._out:
                 self._compare_one(name, app, oracle, batches, progress)
