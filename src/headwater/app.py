@@ -23,7 +23,7 @@ from headwater.engine.pipeline import Pipeline, Progress
 from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.engine.store import Excluded, Generation, Store, delete_state
 from headwater.engine.subscription import Subscription
-from headwater.errors import UsageError
+from headwater.errors import ExternalError, UsageError, ViewNotKept
 from headwater.log.embedded import EmbeddedLog, open_log
 from headwater.log.names import check_name
 from headwater.log.options import TopicOptions
@@ -60,6 +60,7 @@ class App:
         self._pipeline_options = pipeline
         self._runtime: Runtime | None = None
         self._pipeline: Pipeline | None = None
+        self._not_kept: Mapping[str, str] = {}
         self._reader: Reader | None = None
         self._stopped = threading.Event()
 
@@ -252,11 +253,14 @@ class App:
                     "This application has no views.",
                     hint="Define one: app.view('name', 'SELECT ...'), or put the query into name.sql beside it.",
                 )
-            # Spark takes a second to import, and who only reads does not need it.
-            from headwater.spark.runtime import Runtime
-
-            self._runtime = Runtime(self._master, self.log, self._views, self._functions, on_step)
+            self._runtime = self._planned(self._views, on_step)
         return self._runtime
+
+    def _planned(self, views: Mapping[str, str], on_step: Callable[[str], None] = lambda _: None) -> Runtime:
+        # Spark takes a second to import, and reading does not need it.
+        from headwater.spark.runtime import Runtime
+
+        return Runtime(self._master, self.log, views, self._functions, on_step)
 
     def catch_up(self, end: Position | None = None) -> Position:
         """Brings all views to a position, or to where the log is now, and returns when they are there."""
@@ -284,10 +288,35 @@ class App:
     def pipeline(self) -> Pipeline:
         """The running pipeline, which fences any other of this application."""
         if self._pipeline is None:
-            self._pipeline = Pipeline(
-                self.log, self.directory, self.program, policies=self._policies, **self._pipeline_options
-            )
+            self._pipeline = self._begun()
         return self._pipeline
+
+    @property
+    def not_kept(self) -> Mapping[str, str]:
+        """The views that can be planned and not run, each with the reason; known once the pipeline has begun."""
+        return dict(self._not_kept)
+
+    def _begun(self) -> Pipeline:
+        """A pipeline whose first batch, which has no records, has run: without the views that make it fail."""
+        pipeline = self._opened()
+        try:
+            pipeline.begin()
+        except ExternalError:
+            pipeline.close()
+            raise
+        except Exception:
+            pipeline.close()
+            self._not_kept = self.plan().broken()
+            kept = {name: sql for name, sql in self._views.items() if name not in self._not_kept}
+            if not self._not_kept or not kept:
+                raise
+            self._runtime = self._planned(kept)
+            pipeline = self._opened()
+            pipeline.begin()
+        return pipeline
+
+    def _opened(self) -> Pipeline:
+        return Pipeline(self.log, self.directory, self.program, policies=self._policies, **self._pipeline_options)
 
     def read(self, view: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> pa.Table:
         """The rows of a view, at a position that is at least the given one."""
@@ -298,7 +327,10 @@ class App:
     ) -> Snapshot:
         """The rows of several views (all, if none are named), all at one position."""
         _check_position(at_least)
-        return self._open_reader().read(list(self._views if views is None else views), at_least, timeout)
+        for view in views or ():
+            self._check_kept(view)
+        kept = [name for name in self._views if name not in self._not_kept] if views is None else list(views)
+        return self._open_reader().read(kept, at_least, timeout)
 
     def query(self, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> pa.Table:
         """Runs SQL over the views, all at one position. It is DuckDB's SQL, and only reads. Raises `InvalidQuery`."""
@@ -324,6 +356,7 @@ class App:
         Raises `UsageError` if the views were defined otherwise when they were built.
         """
         self._check_known(view)
+        self._check_kept(view)
         snapshot = self.snapshot([view])
         runtime = self.plan()
         with Store(self.directory) as store:
@@ -375,6 +408,10 @@ class App:
     def _check_known(self, view: str) -> None:
         if view not in self._views:
             raise UnknownView(view, list(self._views))
+
+    def _check_kept(self, view: str) -> None:
+        if view in self._not_kept:
+            raise ViewNotKept(view, self._not_kept[view])
 
     def _open_reader(self) -> Reader:
         if self._reader is None:

@@ -46,8 +46,9 @@ def verify(
 ) -> None:
     """Compare views with their SQL as ordinary Spark queries over the log; exit code 1 if they differ.
 
-    Each view is compared at the position that it has. Nothing of what keeps views up to date takes part in the query.
-    Doubles may differ by one part in 10^9, since a query adds them up in any order; everything else must be equal.
+    Each view is compared at the position that it has. The queries run in plain Spark; nothing that keeps views up to
+    date takes part in them. Doubles may differ by one part in 10^9, since a query adds them up in any order; everything
+    else must be equal. Records that were set aside are listed, and where SQL leaves the answer open, so is the rule.
     """
     with load(application) as app:
         for view in views or ():
@@ -77,6 +78,8 @@ def _print_verifications(found: Sequence[Verification]) -> None:
     rows = []
     for one in found:
         result = "right" if one.equal else f"{count(len(one.differences), 'row')} differ"
+        if one.excluded:
+            result += f", without {count(len(one.excluded), 'record')} that failed"
         rows.append((one.view, str(one.position), f"{one.rows:,}", result))
     print_table(columns, rows)
     for one in found:
@@ -87,6 +90,11 @@ def _print_verifications(found: Sequence[Verification]) -> None:
             print_line(f"{one.view}: {what}{f' ({times} times)' if times > 1 else ''}: {row}")
         if len(one.differences) > DIFFERENCES_SHOWN_MAX:
             print_line(f"{one.view}: and {len(one.differences) - DIFFERENCES_SHOWN_MAX:,} more")
+        for row in one.excluded[:DIFFERENCES_SHOWN_MAX]:
+            place = f"topic {row.topic}, partition {row.partition}, offset {row.offset}"
+            print_line(f"{one.view}: set aside: {place}: {row.reason}")
+        for rule in one.decided_by:
+            print_line(f"{one.view}: SQL leaves this open: {rule}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from headwater.cli.app_progress import display, steps
 from headwater.cli.arguments import examples
 from headwater.cli.captures import capturing
 from headwater.cli.failures import INTERRUPTED, report
-from headwater.cli.output import say
+from headwater.cli.output import complain, say
 from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, address_of, serving
 from headwater.connectors.running import Captures
 from headwater.engine.pipeline import Progress
@@ -115,9 +115,12 @@ def _stay(state: Running, error: UsageError) -> None:
 def _batches(app: App, ending: Ending, captures: Captures, *, once: bool) -> Iterator[Progress]:
     # Spark has put its own answer to Ctrl-C in place when it started, which ends the batch.
     ending.install()
+    begun = app.pipeline
+    for view, reason in app.not_kept.items():
+        complain(f"View {view!r} is not kept up to date, the others are: {reason}")
     if once:
         return app.batches()
-    return _checked(app.pipeline.follow(lambda: ending.asked or captures.failure is not None), captures)
+    return _checked(begun.follow(lambda: ending.asked or captures.failure is not None), captures)
 
 
 def _checked(batches: Iterator[Progress], captures: Captures) -> Iterator[Progress]:

@@ -91,6 +91,7 @@ class Pipeline:
         self.generation = self.store.open_generation(program.fingerprint, program.definition)
         self._excluded = self.store.excluded(self.generation.id)
         self._cutter = Cutter(log, program.topics)
+        self._begun: Progress | None = None
 
     @property
     def position(self) -> Position:
@@ -100,11 +101,18 @@ class Pipeline:
     def close(self) -> None:
         self.store.close()
 
+    def begin(self) -> None:
+        """Runs the first batch of a new generation, which has no records: whatever fails then fails by itself."""
+        if self.generation.batch == 0:
+            self._begun = self._advance(Cut(START), self._log.position())
+
     def catch_up(self, end: Position | None = None) -> Iterator[Progress]:
         """Batches up to a position, or to where the log is now. Raises `RecordFailed` and `Fenced`."""
         end = self._log.position() if end is None else end
-        if self.generation.batch == 0:
-            yield self._advance(Cut(START), end)
+        self.begin()
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            yield begun
         while self.position < end:
             yield self.step(end)
 

@@ -115,6 +115,11 @@ def verification_json(found: Verification) -> dict[str, object]:
         "rows": found.rows,
         "equal": found.equal,
         "doubles_within": found.doubles_within,
+        "decided_by": list(found.decided_by),
+        "excluded": [
+            {"topic": row.topic, "partition": row.partition, "offset": row.offset, "reason": row.reason}
+            for row in found.excluded
+        ],
         "differences": len(found.differences),
         "examples": [
             {"surplus": one.surplus, "row": {name: _text(value) for name, value in one.row.items()}} for one in shown

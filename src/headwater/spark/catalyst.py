@@ -94,6 +94,20 @@ class Catalyst:
         """The expression as a column that is known by the id of an attribute."""
         return self._aliases.apply(expression, attribute.name(), attribute.exprId(), self.nil, self.none, self.nil)
 
+    def named(self, expression: Expression, name: str) -> Expression:
+        """The expression as a new column."""
+        number = self.module(f"{_CATALYST}.expressions.NamedExpression").newExprId()
+        return self._aliases.apply(expression, name, number, self.nil, self.none, self.nil)
+
+    def ascending(self, expression: Expression) -> Expression:
+        """An order by an expression, ascending with nulls first."""
+        direction = self.module(f"{_CATALYST}.expressions.Ascending")
+        return self.expressions.SortOrder(expression, direction, direction.defaultNullOrdering(), self.nil)
+
+    def hashed(self, expression: Expression) -> Expression:
+        """A number that follows from a value."""
+        return self.expressions.XxHash64(self.sequence([expression]))
+
     def substitution(self, values: Mapping[int, tuple[Expression, Expression]]) -> Substitution:
         """A function that puts values in the place of attributes: `values` has by id the attribute and its value."""
         aliases = self.sequence(self.alias(value, attribute) for attribute, value in values.values())
@@ -116,6 +130,26 @@ class Catalyst:
     def null(self, given: Any) -> Expression:
         """A null of a type of Spark's."""
         return self.module(f"{_CATALYST}.expressions.Literal").create(None, given)
+
+    def numbered(self, attribute: Expression, number: int) -> Expression:
+        """The attribute under another id, the same in every process."""
+        return attribute.withExprId(self.expressions.ExprId(number, self._jvm.java.util.UUID(0, 0)))
+
+    def sorted_map(self, child: Expression) -> Expression:
+        """A map with its entries in the order of their keys.
+
+        Not by Spark's own function, which turns nulls into zeros when it is compiled.
+        """
+        attribute = self.named(child, "m").toAttribute()
+        relation = self.plans.LocalRelation(self.sequence([attribute]), self.nil, False, self.none)
+        keys = "sort_array(map_keys(m))"
+        frame = self.frame(relation).selectExpr(f"map_from_arrays({keys}, transform({keys}, k -> m[k])) AS m")
+        (made,) = items(analyzed(frame).projectList())
+        return self.substitution({identity(attribute): (attribute, child)})(made.child())
+
+    def whole(self, value: int) -> Expression:
+        """A whole number."""
+        return self.module(f"{_CATALYST}.expressions.Literal").apply(value)
 
     def only_if(self, condition: Expression, value: Expression) -> Expression:
         """The value where the condition holds, else null."""

@@ -1,84 +1,79 @@
-"""A view is a function of the log: what would depend on chance, time or the order of rows is refused or given an order.
+"""A view is a function of the log: what would depend on chance or the clock is refused, and open orders are settled.
 
 Spark leaves open which of several equal rows comes first, and in which order a list is collected. Here rows that are
-equal by the stated order are ordered by all their columns, and collected lists come in ascending order. The plan that
-results is both what a pipeline keeps up to date and what verification runs, so both mean the same.
+equal by the stated order are ordered by all their columns, and collected lists come in ascending order. A settled plan
+gives one of the answers that Spark may give: it is what a pipeline keeps up to date, and what decides a verification
+where the SQL itself does not.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from headwater.errors import UnsupportedQuery
-from headwater.spark.catalyst import Catalyst, Expression, Node, children, identity, items, kind
+from headwater.spark.catalyst import Catalyst, Expression, Node, children, items, kind, unaliased
+from headwater.spark.settling import completed, in_settled_order
+from headwater.spark.vocabulary import Kind, check, classify, unorderable
 
-_TIME = "Use a column with a time, or append clock ticks to a topic."
-_CHANCE = "Compute it where the record is made, and append it as a column."
-_REFUSED = {
-    "CurrentTimestamp": ("current_timestamp()", _TIME),
-    "CurrentTimestampLike": ("current_timestamp()", _TIME),
-    "Now": ("now()", _TIME),
-    "CurrentDate": ("current_date()", _TIME),
-    "CurrentTime": ("current_time()", _TIME),
-    "LocalTimestamp": ("localtimestamp()", _TIME),
-    "UnixTimestamp": ("unix_timestamp()", _TIME),
-    "Rand": ("rand()", _CHANCE),
-    "Randn": ("randn()", _CHANCE),
-    "Uuid": ("uuid()", _CHANCE),
-    "Shuffle": ("shuffle()", _CHANCE),
-    "RandStr": ("randstr()", _CHANCE),
-    "Uniform": ("uniform()", _CHANCE),
-    "MonotonicallyIncreasingID": ("monotonically_increasing_id()", "Use the columns of the record."),
-    "SparkPartitionID": ("spark_partition_id()", "Use the columns of the record."),
-    "CurrentUser": ("current_user()", _CHANCE),
-    "CallMethodViaReflection": ("reflect()", "Register a function with app.function."),
-}
-_FIRST = {
-    "First": ("first", "Say which row is meant: min_by(value, order), or first_value(...) OVER (... ORDER BY ...)."),
-    "Last": ("last", "Say which row is meant: max_by(value, order), or last_value(...) OVER (... ORDER BY ...)."),
-    "AnyValue": ("any_value", "Say which value is meant: min(value) or max(value)."),
-}
-# Functions that are looked for; most plans have none of them, and need no look at every expression.
-_SUSPECT = re.compile(
-    r"\b(current_\w+|now|localtimestamp|rand\w*|uuid|shuffle|uniform|monotonically_increasing_id|spark_partition_id"
-    r"|first|last|any_value|collect_list|collect_set|array_agg|max_by|min_by|listagg|unix_timestamp)\(",
-    re.IGNORECASE,
-)
+TIES = "ties in ORDER BY ... LIMIT are decided by all columns"
+WINDOWS = "rows that a window's order leaves equal are ordered by all columns"
+COLLECTED = "collected values are in ascending order"
+BY = "of equal orders, max_by takes the greatest value and min_by the least"
+LISTED = "listagg orders equal rows by the value"
 
-_SUBQUERY = re.compile(r"\b(subquery|exists|list)#")
+_WITH_EXPRESSIONS = frozenset({
+    "Aggregate", "Project", "Filter", "Join", "LateralJoin", "Window", "Generate", "Sort",
+})  # fmt: skip
+_SUBQUERIES = ("ScalarSubquery", "Exists", "ListQuery", "LateralSubquery", "InSubquery")
 
 
-def determined(catalyst: Catalyst, plan: Node) -> Node:
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """An analyzed plan with every order settled, and the rules by which that was done."""
+
+    plan: Node
+    rules: tuple[str, ...]
+
+
+def settled(catalyst: Catalyst, sql: str, plan: Node) -> Settled:
     """The analyzed plan of a view with every order settled. Raises `UnsupportedQuery`."""
-    text = str(plan.toString())
-    suspect = _SUSPECT.search(text) is not None or not plan.deterministic()
-    return _Determination(catalyst, suspect=suspect).plan(plan)
+    # One call to Java instead of one for every node and expression.
+    found = check(str(plan.toJSON()), sql)
+    if "Sample" in found.nodes:
+        raise UnsupportedQuery("TABLESAMPLE", hint="Filter by a hash: WHERE pmod(xxhash64(id), 100) < 10.")
+    if not found.settled and not found.nodes & {"Sort", "Window"}:
+        return Settled(plan, ())
+    settlement = _Settlement(catalyst, aggregates=found.settled, subqueries=found.has(*_SUBQUERIES))
+    made = settlement.plan(plan)
+    if "Sort" in found.nodes and found.nodes & {"GlobalLimit", "Offset"}:
+        settlement.rules.add(TIES)
+    return Settled(made, tuple(sorted(settlement.rules)))
 
 
-class _Determination:
-    def __init__(self, catalyst: Catalyst, *, suspect: bool) -> None:
-        self._catalyst, self._suspect = catalyst, suspect
+class _Settlement:
+    def __init__(self, catalyst: Catalyst, *, aggregates: bool, subqueries: bool) -> None:
+        self._catalyst, self._aggregates, self._subqueries = catalyst, aggregates, subqueries
+        self.rules: set[str] = set()
 
     def plan(self, node: Node) -> Node:
         below = [self.plan(child) for child in children(node)]
         if below:
             node = node.withNewChildren(self._catalyst.sequence(below))
         name = kind(node)
-        if name == "Sample":
-            raise UnsupportedQuery("TABLESAMPLE", hint="Filter by a hash: WHERE pmod(xxhash64(id), 100) < 10.")
-        if name in ("Aggregate", "Project", "Filter", "Join", "Window", "Generate"):
+        if name in _WITH_EXPRESSIONS and (self._aggregates or self._subqueries):
             node = self._with_expressions(node, in_window=name == "Window")
         if name == "Sort":
-            order = self._extended(items(node.order()), items(node.child().output()))
-            return self._catalyst.plans.Sort(order, True, node.child(), self._catalyst.none)
+            order = completed(self._catalyst, items(node.order()), items(node.child().output()))
+            everywhere = getattr(node, "global")()
+            return self._catalyst.plans.Sort(
+                self._catalyst.sequence(order), everywhere, node.child(), self._catalyst.none
+            )
         return self._window(node) if name == "Window" else node
 
     def _with_expressions(self, node: Node, *, in_window: bool) -> Node:
         """The node with its expressions looked at, and changed where that is needed."""
-        if not self._suspect and not _SUBQUERY.search(str(node.simpleString(10_000))):
-            return node
         changed = False
         parts: list[Any] = []
         for number in range(node.productArity()):
@@ -105,15 +100,9 @@ class _Determination:
         return part
 
     def _expression(self, expression: Expression, *, in_window: bool) -> Expression:
-        name = kind(expression)
-        if name in _REFUSED:
-            construct, hint = _REFUSED[name]
-            raise UnsupportedQuery(construct, "its value is not a function of the log", hint=hint)
-        if kind(expression) != "AttributeReference" and not children(expression) and not expression.deterministic():
-            construct = f"{expression.prettyName()}()"
-            raise UnsupportedQuery(construct, "its value is not a function of the log", hint=_CHANCE)
         if self._catalyst.is_subquery(expression):
             expression = expression.withNewPlan(self.plan(expression.plan()))
+        name = kind(expression)
         below = children(expression)
         made = [self._expression(child, in_window=in_window or name == "WindowExpression") for child in below]
         if any(one is not other for one, other in zip(below, made, strict=True)):
@@ -126,60 +115,59 @@ class _Determination:
         """An aggregate function whose result does not depend on the order of rows."""
         function = expression.aggregateFunction()
         name = kind(function)
-        if name in _FIRST:
-            construct, hint = _FIRST[name]
-            raise UnsupportedQuery(f"{construct}() without an order", hint=hint)
-        if name in ("CollectList", "CollectSet") and self._catalyst.is_orderable(function.dataType().elementType()):
+        if name in ("CollectList", "CollectSet"):
+            self._check_order(function, function.dataType().elementType())
+            self.rules.add(COLLECTED)
             return self._catalyst.expressions.SortArray(expression)
         if name in ("MaxBy", "MinBy"):
+            self.rules.add(BY)
             value, order = children(function)
-            if self._catalyst.is_orderable(value.dataType()):
-                pair = self._catalyst.only_if(
-                    self._catalyst.expressions.IsNotNull(order),
-                    self._catalyst.struct([order, value]),
-                )
-                made = function.withNewChildren(self._catalyst.sequence([value, pair]))
-                return expression.withNewChildren(self._catalyst.sequence([made, *children(expression)[1:]]))
+            self._check_order(function, value.dataType())
+            pair = self._catalyst.only_if(
+                self._catalyst.expressions.IsNotNull(order), self._catalyst.struct([order, value])
+            )
+            return self._with_function(expression, function.withNewChildren(self._catalyst.sequence([value, pair])))
+        if name == "ListAgg":
+            self.rules.add(LISTED)
+            order = [*items(function.orderExpressions()), self._catalyst.ascending(function.child())]
+            made = function.copy(
+                function.child(), function.delimiter(), self._catalyst.sequence(order),
+                function.mutableAggBufferOffset(), function.inputAggBufferOffset(),
+            )  # fmt: skip
+            return self._with_function(expression, made)
         return expression
 
-    def _extended(self, order: Sequence[Expression], columns: Sequence[Expression]) -> Any:
-        """The stated order, and after it all columns."""
-        stated = {identity(one.child()) for one in order if kind(one.child()) == "AttributeReference"}
-        ascending = self._catalyst.module("org.apache.spark.sql.catalyst.expressions.Ascending")
-        extra = [
-            self._catalyst.expressions.SortOrder(column, ascending, ascending.defaultNullOrdering(), self._catalyst.nil)
-            for column in columns
-            if identity(column) not in stated and self._catalyst.is_orderable(column.dataType())
-        ]
-        return self._catalyst.sequence([*order, *extra])
+    def _check_order(self, function: Expression, values: Any) -> None:
+        if not self._catalyst.is_orderable(values):
+            raise unorderable(str(function.prettyName()), str(values.simpleString()))
+
+    def _with_function(self, expression: Expression, function: Expression) -> Expression:
+        return expression.withNewChildren(self._catalyst.sequence([function, *children(expression)[1:]]))
 
     def _window(self, node: Node) -> Node:
-        """Rows that are equal by the order of a frame of rows are ordered by all columns.
-
-        A frame by range takes equal rows together, and is left as it is.
-        """
-        if not items(node.orderSpec()):
+        """Puts the rows below a window in order, if the order of equal rows makes a difference to it."""
+        if not any(_is_open(unaliased(named)) for named in items(node.windowExpressions())):
             return node
-        by_rows: list[Expression] = []
-        by_range: list[Expression] = []
-        for named in items(node.windowExpressions()):
-            frame = named.child().windowSpec().frameSpecification()
-            (by_rows if kind(frame.frameType()) == "RowFrame" else by_range).append(named)
-        below = node.child()
-        if by_range:
-            below = self._windowed(by_range, node, node.orderSpec(), below)
-        if not by_rows:
-            return below
-        order = self._extended(items(node.orderSpec()), items(node.child().output()))
-        return self._windowed([self._reordered(named, order) for named in by_rows], node, order, below)
+        self.rules.add(WINDOWS)
+        partition = [self._catalyst.normalized(key) for key in items(node.partitionSpec())]
+        order = completed(self._catalyst, items(node.orderSpec()), items(node.child().output()))
+        below = in_settled_order(self._catalyst, node.child(), partition, order, tasks=2)
+        return node.withNewChildren(self._catalyst.sequence([below]))
 
-    def _windowed(self, named: Sequence[Expression], node: Node, order: Any, below: Node) -> Node:
-        expressions = self._catalyst.sequence(named)
-        return self._catalyst.plans.Window(expressions, node.partitionSpec(), order, below, self._catalyst.none)
 
-    def _reordered(self, named: Expression, order: Any) -> Expression:
-        window = named.child()
-        spec = window.windowSpec()
-        expressions = self._catalyst.expressions
-        made = expressions.WindowSpecDefinition(spec.partitionSpec(), order, spec.frameSpecification())
-        return self._catalyst.alias(expressions.WindowExpression(window.windowFunction(), made), named)
+def _is_open(window: Expression) -> bool:
+    """Whether the result of a window function depends on the order of rows that its own order leaves equal."""
+    if kind(window) != "WindowExpression":
+        return False
+    function = window.windowFunction()
+    # Functions that are no aggregates and do not depend on the order are about peers, whatever their frame is.
+    aggregates = kind(function) == "AggregateExpression"
+    if aggregates:
+        function = function.aggregateFunction()
+    if classify(str(function.getClass().getName())) is not Kind.DETERMINISTIC:
+        return True
+    frame = window.windowSpec().frameSpecification()
+    bounds: Sequence[str] = (kind(frame.lower()), kind(frame.upper()))
+    return (
+        aggregates and kind(frame.frameType()) == "RowFrame" and bounds != ("UnboundedPreceding", "UnboundedFollowing")
+    )

@@ -8,11 +8,14 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException, PythonException, QueryContextType
 
-from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery, ViewFailed
+from headwater.errors import HeadwaterError, InternalError, InvalidQuery, InvariantBroken, UnsupportedQuery, ViewFailed
 
 OPERATOR = "headwater operator"
 """In the message of what a kernel refuses: the number of its operator follows."""
 _OPERATOR = re.compile(rf"{OPERATOR} (\d+): (.*?)(?: hint: (.*?))?(?:\n|$)")
+BROKEN = "headwater invariant of operator"
+"""In the message of a bug that a kernel noticed: the number of its operator follows."""
+_BROKEN = re.compile(rf"{BROKEN} (\d+): (.*?)(?:\n|$)")
 FUNCTION = "headwater function"
 """In the message of what a function in Python raises: its name follows."""
 _FUNCTION = re.compile(rf"{FUNCTION} (\w+): (.*)")
@@ -46,6 +49,17 @@ def view_failure(error: PySparkException, views: dict[str, str], owners: dict[in
         if view is not None:
             return ViewFailed(view, f"{_sentence(message)} In the SQL: {context.fragment()}")
     return ViewFailed(None, _sentence(message))
+
+
+def broken_invariant(
+    error: PySparkException, operators: dict[int, str], owners: dict[int, str]
+) -> HeadwaterError | None:
+    """A bug that a kernel noticed before it was published; `operators` has what each of them is, in words."""
+    found = _BROKEN.search(str(error)) if isinstance(error, PythonException) else None
+    if found is None:
+        return None
+    number = int(found[1])
+    return InvariantBroken(owners.get(number), f"operator {number}, {operators[number]}", found[2].rstrip("."))
 
 
 def query_failure(view: str, sql: str, error: PySparkException) -> HeadwaterError:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
-from headwater.spark.catalyst import Expression, children, conjuncts, identity, kind
+from headwater.spark.catalyst import Expression, Node, Substitution, children, conjuncts, identity, kind
 from headwater.views.aggregate import Aggregate
 from headwater.views.kernel import Kernel
 
@@ -119,20 +119,26 @@ class Source:
     types: Sequence[DataType]
 
 
+class Build(Protocol):
+    """Makes a node of Spark's own over a plan; `now` puts the plan's columns in the place of attributes."""
+
+    def __call__(self, below: Node, now: Substitution, tasks: int) -> Node: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Native:
-    """A node of Spark's own that is run over all rows of the touched groups: `build(child, tag)` makes it."""
+    """A node of Spark's own that is run over all rows of the touched groups.
+
+    `rows` is the producer number of the rows for it, whose columns are `inputs`; `results` that of what it gives.
+    `functions` are what it computes, for explanations.
+    """
 
     inputs: Sequence[Expression]
-    build: Any
+    build: Build
     outputs: Sequence[Expression]
-    types: Sequence[DataType]
-    empty: pa.Table | None
-    """What it gives for no rows at all, where that is something: an aggregate without a key."""
     rows: int
-    """The producer number of the rows for the node; what it gives has the operator's own number."""
+    results: int
     functions: Sequence[Expression] = ()
-    """What the node works out, for those who want to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +173,18 @@ class Edge:
     """The producer's columns that these are, if nothing has to be computed: then Spark does not see the rows."""
     stays: bool = False
     """Whether the rows go to an operator of the same stage, where they are."""
+    once: bool = False
+    """Whether every row comes once."""
 
 
 @dataclass(slots=True)
 class Flow:
-    """All producers and edges of a pipeline."""
+    """All producers and edges of a pipeline. `results` says whose node of Spark's a producer's rows come from."""
 
     sources: dict[int, Source] = field(default_factory=dict)
     operators: dict[int, Operator] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)
+    results: dict[int, int] = field(default_factory=dict)
     _numbers: int = 0
 
     def number(self) -> int:
@@ -184,7 +193,8 @@ class Flow:
 
     def level(self, producer: int) -> int:
         """How many stages come before its rows are there."""
-        return self.operators[producer].level if producer in self.operators else 0
+        operator = self.operators.get(self.results.get(producer, producer))
+        return operator.level if operator else 0
 
     @property
     def levels(self) -> int:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headwater.spark.flow import Flow, Operator
-from headwater.views.join import Join
-from headwater.views.publish import Publish
 
 
 def fuse(flow: Flow) -> None:
@@ -14,15 +12,13 @@ def fuse(flow: Flow) -> None:
     for place, edge in enumerate(flow.edges):
         view, producer = flow.operators[edge.operator], flow.operators.get(edge.branch.producer)
         alone = sum(other.operator == edge.operator for other in flow.edges) == 1
-        if view.view is None or producer is None or producer.native is not None or not alone:
+        if view.view is None or producer is None or not alone:
             continue
         choice = edge.choice
         if choice is not None and not choice.present and _places_rows(producer, choice.places):
-            flow.edges[place] = replace(edge, stays=True)
-            # Every kernel but Join, and Rows, which is not shown, gives every change once.
-            whole = len(set(choice.places)) == len(producer.kernel.output) and not isinstance(producer.kernel, Join)
-            kernel = Publish(view.kernel.ports["rows"], consolidated=whole)
-            flow.operators[edge.operator] = replace(view, level=producer.level, kernel=kernel)
+            whole = len(set(choice.places)) == len(producer.kernel.output) and producer.kernel.consolidated
+            flow.edges[place] = replace(edge, stays=True, once=whole)
+            flow.operators[edge.operator] = replace(view, level=producer.level)
 
 
 def _places_rows(producer: Operator, shown: tuple[int, ...]) -> bool:

@@ -1,8 +1,12 @@
-"""Which view is planned first: views may be defined in any order, each after those it reads."""
+"""Which view is planned first: views may be defined in any order, each after those it reads.
+
+SQL does not tell upper from lower case, so neither do names here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.errors import PySparkException
 
@@ -11,12 +15,19 @@ from headwater.spark.catalyst import Catalyst, Node, items, kind
 from headwater.spark.failures import query_failure
 
 
-def in_order(catalyst: Catalyst, views: Mapping[str, str], topics: Mapping[str, object]) -> list[str]:
+def in_order(catalyst: Catalyst, views: Mapping[str, str], topics: Sequence[str]) -> list[str]:
     """The names of views so that each comes after those it reads. Raises `InvalidQuery`."""
-    reads = {name: names_read(catalyst, name, sql) & set(views) for name, sql in views.items()}
-    for name in views:
-        if name in topics:
-            raise InvalidQuery(name, "A topic has this name already.")
+    _check_names(views, topics)
+    folded = {name.lower(): name for name in views}
+    ambiguous = [name for name, count in Counter(topic.lower() for topic in topics).items() if count > 1]
+    reads: dict[str, set[str]] = {}
+    for name, sql in views.items():
+        read = {one.lower() for one in names_read(catalyst, name, sql)}
+        for topic in ambiguous:
+            if topic in read:
+                alike = ", ".join(repr(one) for one in topics if one.lower() == topic)
+                raise InvalidQuery(name, f"SQL cannot tell the topics {alike} apart: rename one of them.")
+        reads[name] = {folded[one] for one in read if one in folded}
     ordered: list[str] = []
     while len(ordered) < len(views):
         ready = [name for name in views if name not in ordered and reads[name] <= set(ordered)]
@@ -38,6 +49,15 @@ def names_read(catalyst: Catalyst, view: str, sql: str) -> set[str]:
         # Spark would carry it out as soon as it is analyzed.
         raise InvalidQuery(view, "It is a statement that does something, not a query. Write a SELECT.")
     return set(_relations(catalyst, plan))
+
+
+def _check_names(views: Mapping[str, str], topics: Sequence[str]) -> None:
+    known = {topic.lower(): f"topic {topic!r}" for topic in topics}
+    for name in views:
+        other = known.get(name.lower())
+        if other is not None:
+            raise InvalidQuery(name, f"It has the same name as {other}: SQL does not tell upper from lower case.")
+        known[name.lower()] = f"view {name!r}"
 
 
 def _is_statement(catalyst: Catalyst, node: Node) -> bool:

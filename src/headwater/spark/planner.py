@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
@@ -24,12 +24,14 @@ from headwater.spark.catalyst import (
     unaliased,
     walk,
 )
-from headwater.spark.flow import Branch, Expand, Filter, Generate, Operator, Project, Relation, Source
+from headwater.spark.flow import Branch, Edge, Expand, Filter, Generate, Operator, Project, Relation, Source
 from headwater.spark.joins import JOINS, Joins
 from headwater.spark.natives import Natives, is_session
 from headwater.spark.operators import Input, Operators, port_schema
 from headwater.spark.projection import GENERATORS
-from headwater.spark.ranking import Ranking, ranking
+from headwater.spark.pruning import expressions_of
+from headwater.spark.ranking import Ranking, is_row_number, ranking
+from headwater.spark.settling import completed, order_below
 from headwater.views.aggregate import Aggregate
 from headwater.views.publish import Publish
 from headwater.views.topk import Order, TopK
@@ -111,6 +113,13 @@ class Planner:
         inputs = {"rows": Input(relation, relation.output)}
         return self.operators.add("publish", view, Publish(schema), inputs, [], view=view)
 
+    def check_subqueries(self, edges: Sequence[Edge]) -> None:
+        """Whatever expression is left on an edge is evaluated row by row, where a subquery would be nothing at all."""
+        for edge in edges:
+            for expression in expressions_of(edge):
+                if "subquery" in expression.toString() and any(map(self.catalyst.is_subquery, walk(expression))):
+                    raise UnsupportedQuery("a subquery in this place", hint="Join with the subquery instead.")
+
     # Steps on edges.
 
     def _project(self, node: Node) -> Relation:
@@ -160,17 +169,20 @@ class Planner:
 
     def _one_row(self, node: Node) -> Relation:
         number = self.operators.flow.number()
-        # A table without columns would arrive at the tasks without rows.
         self.operators.flow.sources[number] = Source(number, None, pa.table({"_": pa.nulls(1, pa.bool_())}), [], [])
         return Relation((Branch(number, []),), [])
 
     def _constant(self, node: Node) -> Relation:
         output = items(node.output())
-        table = self.catalyst.collect(self.catalyst.frame(node))
-        table = table.rename_columns([f"c{number}" for number in range(len(output))])
+        frame = self.catalyst.frame(node)
+        # A table without columns would arrive at the tasks without rows.
+        table = self.catalyst.collect(frame) if output else pa.table({"_": pa.nulls(frame.count(), pa.bool_())})
+        if output:
+            table = table.rename_columns([f"c{number}" for number in range(len(output))])
         number = self.operators.flow.number()
         types = [data_type(attribute) for attribute in output]
-        self.operators.flow.sources[number] = Source(number, None, table, table.column_names, types)
+        columns = table.column_names[: len(output)]
+        self.operators.flow.sources[number] = Source(number, None, table, columns, types)
         return Relation((Branch(number, output),), output)
 
     # Operators.
@@ -184,23 +196,28 @@ class Planner:
         condition = option(found[3] if found else node.condition())
         left, right = self.relation(node.left()), self.relation(node.right())
         how = JOINS[name]
+        output = [*left.output, *(() if how in ("semi", "anti", "existence") else right.output)]
         exists = node.joinType().exists() if how == "existence" else None
+        if exists is not None:
+            output.append(exists)
+        left, left_key = self._attach(left, left_key)
+        right, right_key = self._attach(right, right_key)
         if condition is None:
-            return self._joins.matched(
+            joined = self._joins.matched(
                 how, left, right, left_key, right_key, exists=exists, single=name == "LeftSingle"
             )
+            return Relation(joined.branches, output)
         pairs = self._joins.matched("inner", left, right, left_key, right_key)
-        pairs, (condition,) = self._attach(pairs, [condition])
-        output = [*left.output, *right.output]
-        pairs = pairs.then(Filter(condition), output=output)
+        attached, (condition,) = self._attach(pairs, [condition])
+        pairs = attached.then(Filter(condition), output=pairs.output)
         if how == "inner":
-            return pairs
+            return Relation(pairs.branches, output)
         if name == "LeftSingle":
             raise UnsupportedQuery(
                 "a scalar subquery whose condition is not an equality",
                 hint="Let the subquery aggregate its rows: max(...), for example.",
             )
-        return self._joins.unmatched(how, left, right, pairs, exists)
+        return Relation(self._joins.unmatched(how, left, right, pairs, exists).branches, output)
 
     def _aggregate(self, node: Node) -> Relation:
         found = self.catalyst.unapply("PhysicalAggregation", node)
@@ -208,8 +225,9 @@ class Planner:
         if not found or plan is None or any(map(is_session, items(node.groupingExpressions()))):
             return self._native_aggregate(node)
         grouping = items(found[0])
-        child, arguments = self._attach(self.relation(found[3]), plan.arguments)
-        keys = [self.catalyst.normalized(unaliased(expression)) for expression in grouping]
+        child, attached = self._attach(self.relation(found[3]), [*plan.arguments, *map(unaliased, grouping)])
+        arguments, keys = attached[: len(plan.arguments)], attached[len(plan.arguments) :]
+        keys = [self.catalyst.normalized(expression) for expression in keys]
         schema = port_schema("c", [*keys, *arguments])
         names = schema.names
         kernel = Aggregate(tuple(names[: len(keys)]), plan.functions(names[len(keys) :]), schema, plan.adds_up)
@@ -229,42 +247,58 @@ class Planner:
 
     def _native_aggregate(self, node: Node) -> Relation:
         given = self.relation(node.child())
-        child, named = self._attach(given, items(node.aggregateExpressions()))
-        if len(child.output) != len(given.output):
-            raise UnsupportedQuery("a scalar subquery inside this aggregate", hint="Join with the subquery instead.")
-        return self._natives.aggregate(node, child, named)
+        keys = items(node.groupingExpressions())
+        if any("map<" in data_type(key).simpleString() for key in keys):
+            # Spark sorts the entries of such a key, and turns nulls into zeros where it compiles that.
+            raise UnsupportedQuery(
+                "a map as a key of this aggregate", hint="Group by map_entries(...) or to_json(...)."
+            )
+        child, attached = self._attach(given, [*keys, *items(node.aggregateExpressions())])
+        keys, named = attached[: len(keys)], attached[len(keys) :]
+        added = {identity(column) for column in child.output[len(given.output) :]}
+        if any(_used_outside(expression, added, keys) for expression in named):
+            raise UnsupportedQuery("a scalar subquery beside this aggregate", hint="Join with the subquery instead.")
+        return self._natives.aggregate(node, child, keys, named)
 
     def _window(self, node: Node) -> Relation:
-        return self._natives.window(node, self.relation(node.child()))
+        given = self.relation(node.child())
+        stated = items(node.orderSpec())
+        if not stated and any(is_row_number(named) for named in items(node.windowExpressions())):
+            raise _limit_without_order()
+        order = order_below(node.child()) or completed(self.catalyst, stated, given.output)
+        return self._natives.window(node, given, [*stated, *order])
 
     def _ranked(self, given: Ranking) -> Relation:
         """The first rows of each group."""
         window = given.window
         child = self.relation(window.child())
-        limit = max(0, given.last - given.first + 1)
-        relation = self._top(
-            child, items(window.orderSpec()), limit, given.first - 1, partition=items(window.partitionSpec())
-        )
+        stated, partition = items(window.orderSpec()), items(window.partitionSpec())
+        # LIMIT in a correlated subquery becomes a row number without an order over rows that are sorted.
+        order = [*stated, *order_below(window.child())]
+        if not order and not _all_alike(window.child(), partition):
+            raise _limit_without_order()
+        limit = _LIMIT_MAX if given.last is None else max(0, given.last - given.first + 1)
+        relation = self._top(child, order, limit, given.first - 1, partition=partition)
         for condition in given.conditions:
             attached, (kept,) = self._attach(relation, [condition])
             relation = attached.then(Filter(kept), output=relation.output)
         return relation
 
     def _limit(self, node: Node) -> Relation:
-        limit, offset, projects = _LIMIT_MAX, 0, []
-        while kind(node) != "Sort" and not _is_constant(node):
+        cuts: list[tuple[str, int]] = []
+        projects = []
+        while kind(node) != "Sort" and not _all_alike(node):
             name = kind(node)
             if name == "GlobalLimit":
-                limit = min(limit, int(node.limitExpr().eval(None)))
+                cuts.append((name, int(node.limitExpr().eval(None))))
             elif name == "Offset":
-                offset += int(node.offsetExpr().eval(None))
+                cuts.append((name, int(node.offsetExpr().eval(None))))
             elif name == "Project":
                 projects.append(items(node.projectList()))
             elif name != "LocalLimit":
-                raise UnsupportedQuery(
-                    "LIMIT without ORDER BY", hint="Say which rows come first: ORDER BY ... LIMIT ..."
-                )
+                raise _limit_without_order()
             node = children(node)[0]
+        limit, offset = _reach(cuts)
         below, orders = (node.child(), items(node.order())) if kind(node) == "Sort" else (node, [])
         relation = self._top(self.relation(below), orders, limit, offset)
         for given in reversed(projects):
@@ -280,8 +314,9 @@ class Planner:
         offset: int,
         partition: Sequence[Expression] = (),
     ) -> Relation:
-        child, keys = self._attach(given, [order.child() for order in orders])
-        groups = [self.catalyst.normalized(expression) for expression in partition]
+        child, keys = self._attach(given, [*(order.child() for order in orders), *partition])
+        groups = [self.catalyst.normalized(expression) for expression in keys[len(orders) :]]
+        keys = keys[: len(orders)]
         columns = list(child.output)
         places = [_placed(columns, expression) for expression in (*keys, *groups)]
         schema = port_schema("c", columns)
@@ -299,15 +334,19 @@ class Planner:
             detail += f" per {', '.join(str(group.sql()) for group in groups)}"
         types = [data_type(column) for column in columns]
         operator = self.operators.add(f"top {limit}", detail, kernel, {"rows": Input(child, columns)}, types)
-        hidden = [None for _ in range(len(columns) - len(child.output))]
+        # What rows were ordered by can be ordered by again above, even if it is no column of the result.
+        hidden = [column if kind(column) == "AttributeReference" else None for column in columns[len(child.output) :]]
         return Relation((Branch(operator.number, [*child.output, *hidden]),), given.output)
 
     def _attach(self, relation: Relation, expressions: Sequence[Expression]) -> tuple[Relation, list[Expression]]:
         """Scalar subqueries inside expressions become columns: a join with the one row of each."""
         rewritten = []
         columns: dict[int, Expression] = {}
-        for expression in expressions:
-            if "subquery" not in expression.toString():
+        seen: list[tuple[Expression, int]] = []
+        for given in expressions:
+            text = str(given.toString())
+            expression = self._with_sorted_maps(given) if "mapsort(" in text else given
+            if "subquery" not in text:
                 rewritten.append(expression)
                 continue
             for part in walk(expression):
@@ -315,11 +354,24 @@ class Planner:
                     continue
                 if kind(part) != "ScalarSubquery":
                     raise UnsupportedQuery(f"{kind(part)} in this place")
-                below = self.relation(part.plan())
-                relation = self._joins.matched("left", relation, below, [], [], single=True)
-                columns[identity(part)] = below.output[0]
+                # The same subquery in two places has two ids.
+                known = next((number for other, number in seen if other.semanticEquals(part)), None)
+                if known is None:
+                    below = self.relation(part.plan())
+                    relation = self._joins.matched("left", relation, below, [], [], single=True)
+                    columns[identity(part)] = below.output[0]
+                    seen.append((part, identity(part)))
+                else:
+                    columns[identity(part)] = columns[known]
             rewritten.append(self._replaced(expression, columns))
         return relation, rewritten
+
+    def _with_sorted_maps(self, expression: Expression) -> Expression:
+        """The expression with maps sorted in our way where Spark sorts them: keys of groups, for example."""
+        below = [self._with_sorted_maps(child) for child in children(expression)]
+        if kind(expression) == "MapSort":
+            return self.catalyst.sorted_map(below[0])
+        return expression.withNewChildren(self.catalyst.sequence(below)) if below else expression
 
     def _replaced(self, expression: Expression, columns: Mapping[int, Expression]) -> Expression:
         if self.catalyst.is_subquery(expression):
@@ -340,6 +392,35 @@ def _placed(columns: list[Expression], expression: Expression) -> int:
     return len(columns) - 1
 
 
-def _is_constant(node: Node) -> bool:
-    """Whether all rows are the same, so that no order is needed: an EXISTS becomes such a query with LIMIT 1."""
-    return kind(node) == "Project" and all(kind(unaliased(one)) == "Literal" for one in items(node.projectList()))
+def _used_outside(expression: Expression, columns: Collection[int], keys: Sequence[Expression]) -> bool:
+    """Whether one of these columns is used, but neither by an aggregate function nor as a key of the group."""
+    if kind(expression) == "AggregateExpression" or any(key.semanticEquals(expression) for key in keys):
+        return False
+    if kind(expression) == "AttributeReference":
+        return identity(expression) in columns
+    return any(_used_outside(child, columns, keys) for child in children(expression))
+
+
+def _all_alike(node: Node, partition: Sequence[Expression] = ()) -> bool:
+    """Whether all rows (of a partition) are the same, so that no order is needed: an EXISTS becomes such a query."""
+    if kind(node) != "Project":
+        return False
+    same = {identity(one) for one in partition if kind(one) == "AttributeReference"}
+    return all(kind(unaliased(one)) == "Literal" or identity(one) in same for one in items(node.projectList()))
+
+
+def _reach(cuts: Sequence[tuple[str, int]]) -> tuple[int, int]:
+    """Limit and offset of several LIMIT and OFFSET, the outermost first."""
+    limit, offset = _LIMIT_MAX, 0
+    for name, count in reversed(cuts):
+        if name == "GlobalLimit":
+            limit = min(limit, count)
+        else:
+            offset, limit = offset + count, limit if limit == _LIMIT_MAX else max(0, limit - count)
+    return limit, offset
+
+
+def _limit_without_order() -> UnsupportedQuery:
+    return UnsupportedQuery(
+        "LIMIT or OFFSET without ORDER BY", hint="Say which rows come first: ORDER BY ... LIMIT ..."
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,9 +23,9 @@ from headwater.errors import InternalError, InvalidQuery, SparkStopped, Unsuppor
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
 from headwater.spark.catalyst import Catalyst, Expression, Node, analyzed, data_type, identity, items, kind
-from headwater.spark.determinism import determined
+from headwater.spark.determinism import settled
 from headwater.spark.explaining import explain
-from headwater.spark.failures import in_view, query_failure, spark_fails, unexpected, view_failure
+from headwater.spark.failures import broken_invariant, in_view, query_failure, spark_fails, unexpected, view_failure
 from headwater.spark.flow import Flow, Project, Relation
 from headwater.spark.functions import register
 from headwater.spark.fusing import fuse
@@ -38,7 +39,7 @@ from headwater.spark.template import Template
 from headwater.spark.wording import label
 from headwater.views.zset import HASH, WEIGHT
 
-VERSION = 3
+VERSION = 4
 """Of how views are planned and kept. What was built by another version is built anew."""
 # What a definition says for readers, and what follows from the rest of it.
 _FOLLOWS = ("operators", "reads", "explanation")
@@ -46,12 +47,12 @@ _FOLLOWS = ("operators", "reads", "explanation")
 
 @dataclass(frozen=True, slots=True)
 class PlannedView:
-    """A view as it was planned: its SQL, its columns, the plan for verification, its operators, what it reads."""
+    """A view as it was planned: its SQL, its columns, the rules that settled its orders, its operators, its inputs."""
 
     name: str
     sql: str
     schema: pa.Schema
-    plan: Node
+    rules: Sequence[str]
     operators: Sequence[int]
     reads: Sequence[str]
 
@@ -76,14 +77,15 @@ class Program:
         self.views: dict[str, PlannedView] = {}
         for function in functions:
             register(self.session, function)
+        ordered = in_order(self.catalyst, views, list(self._topics))
         for topic in topics:
             self._register(topic.name, topic_schema(topic))
-        for name in in_order(self.catalyst, views, self._topics):
+        for name in ordered:
             self._plan(name, views[name])
         prune(self.flow)
         choose(self.flow)
         fuse(self.flow)
-        self._layout = layout(self.flow)
+        self._layout = layout(self.catalyst, self.flow)
         self._frames: dict[int, list[DataFrame]] = {}
 
     @property
@@ -144,6 +146,11 @@ class Program:
             raise InternalError("A stage of this batch ran more than once.")
         return notes
 
+    def try_out(self, log: str) -> None:
+        """Runs a batch without records, and keeps nothing of it. Raises what is wrong."""
+        with tempfile.TemporaryDirectory(prefix="headwater-") as directory:
+            self.run(Batch(1, log, "0", "0", first=True, tasks=1, directory=directory, runs={}))
+
     def _collected(self, frame: DataFrame, batch: Batch) -> list[str]:
         try:
             # Executors come and go, and with them the number of tasks.
@@ -151,8 +158,10 @@ class Program:
             self.session.sparkContext.setLocalProperty(BATCH, json.dumps(batch.to_json()))
             return [row[0] for row in frame.select("*").collect()]
         except PySparkException as error:
-            failure = view_failure(error, {name: view.sql for name, view in self.views.items()}, self._owners())
-            raise failure or unexpected(error) from error
+            owners = self._owners()
+            failure = view_failure(error, {name: view.sql for name, view in self.views.items()}, owners)
+            labels = {operator.number: label(operator) for operator in self.flow.operators.values()}
+            raise failure or broken_invariant(error, labels, owners) or unexpected(error) from error
         except Py4JJavaError:
             raise
         except (ConnectionError, Py4JError) as error:
@@ -174,23 +183,24 @@ class Program:
         self._leaves[int(analyzed(frame).rdd().id())] = name
 
     def _plan(self, name: str, sql: str) -> None:
-        before = set(self.flow.operators)
+        before, edges = set(self.flow.operators), len(self.flow.edges)
         try:
-            plan = determined(self.catalyst, self.catalyst.analyze(sql))
-            output = items(plan.output())
+            plan = settled(self.catalyst, sql, self.catalyst.analyze(sql))
+            output = items(plan.plan.output())
             names = _names(name, output)
-            relation = self._planner.relation(self.catalyst.optimize(plan))
+            relation = self._planner.relation(self.catalyst.optimize(plan.plan))
+            types = [data_type(attribute) for attribute in relation.output]
+            schema = pa.schema([(column, arrow_type(given)) for column, given in zip(names, types, strict=True)])
+            self._planner.publish(name, relation, schema)
+            self._planner.check_subqueries(self.flow.edges[edges:])
         except UnsupportedQuery as error:
             raise in_view(name, error) from error
         except PySparkException as error:
             raise query_failure(name, sql, error) from error
         except Py4JJavaError as error:
             raise self._spark_fails(name, sql, error) from error
-        types = [data_type(attribute) for attribute in relation.output]
-        schema = pa.schema([(column, arrow_type(given)) for column, given in zip(names, types, strict=True)])
-        self._planner.publish(name, relation, schema)
         made = sorted(set(self.flow.operators) - before)
-        self.views[name] = PlannedView(name, sql, schema, plan, made, self._reads(name, sql))
+        self.views[name] = PlannedView(name, sql, schema, plan.rules, made, self._reads(name, sql))
         self._relations[name] = relation
         self._register(name, StructType([StructField(c, t) for c, t in zip(names, types, strict=True)]))
 

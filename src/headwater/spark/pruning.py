@@ -34,13 +34,19 @@ def prune(flow: Flow) -> None:
         used = _used(flow, number)
         kept = [index for index in range(len(source.columns)) if index in used]
         _narrow_outputs(flow, number, kept)
-        constant = source.constant.select(kept) if source.constant is not None and source.columns else source.constant
         flow.sources[number] = replace(
             source,
-            constant=constant,
+            constant=None if source.constant is None else _narrowed(source.constant, kept),
             columns=[source.columns[index] for index in kept],
             types=[source.types[index] for index in kept],
         )
+
+
+def _narrowed(constant: pa.Table, kept: Sequence[int]) -> pa.Table:
+    """The constant with these columns. A table without any would arrive at the tasks without rows."""
+    if not kept:
+        return pa.table({"_": pa.nulls(constant.num_rows, pa.bool_())})
+    return constant.select(kept)
 
 
 def _used(flow: Flow, producer: int) -> set[int]:
@@ -60,8 +66,7 @@ def _used(flow: Flow, producer: int) -> set[int]:
 def choose(flow: Flow) -> None:
     """Finds the edges on which nothing is computed. What Spark's own nodes give, Spark has in its hands anyway."""
     for place, edge in enumerate(flow.edges):
-        producer = flow.operators.get(edge.branch.producer)
-        if producer is None or producer.native is None:
+        if edge.branch.producer not in flow.results:
             flow.edges[place] = replace(edge, choice=edge.branch.choice(edge.columns))
 
 
@@ -77,12 +82,16 @@ def _narrow_outputs(flow: Flow, producer: int, kept: Sequence[int]) -> None:
 def _references(edge: Edge) -> set[int]:
     """The ids of all attributes that an edge's expressions name."""
     found: set[int] = set()
-    for expression in (
-        *edge.columns,
-        *(part for step in edge.branch.steps for part in _parts(step)),
-    ):
+    for expression in expressions_of(edge):
         found |= {identity(attribute) for attribute in items(expression.references().toSeq())}
     return found
+
+
+def expressions_of(edge: Edge) -> Iterator[Expression]:
+    """All expressions of an edge."""
+    yield from edge.columns
+    for step in edge.branch.steps:
+        yield from _parts(step)
 
 
 def _parts(step: LinearStep) -> Iterator[Expression]:

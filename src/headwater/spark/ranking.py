@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwater.spark.catalyst import Expression, Node, children, conjuncts, identity, items, kind
+from headwater.spark.catalyst import Expression, Node, children, conjuncts, identity, items, kind, unaliased
 
 _TURNED = {
     "LessThan": "GreaterThan",
@@ -18,11 +18,11 @@ _TURNED = {
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Rows `first` to `last` of each partition of a window's child, and what else is asked of them."""
+    """Rows `first` to `last` (None: all) of each partition of a window's child, and what else is asked of them."""
 
     window: Node
     first: int
-    last: int
+    last: int | None
     conditions: Sequence[Expression]
 
 
@@ -32,8 +32,9 @@ def ranking(node: Node) -> Ranking | None:
     if kind(below) != "Filter" or kind(below.child()) != "Window":
         return None
     window = below.child()
-    named = items(window.windowExpressions())
-    if len(named) != 1 or kind(named[0].child().windowFunction()) != "RowNumber":
+    # Spark may add columns of its own that are taken as they are.
+    named = [one for one in items(window.windowExpressions()) if kind(one) == "Alias"]
+    if len(named) != 1 or not is_row_number(named[0]):
         return None
     number = identity(named[0])
     if any(_refers(expression, number) for expression in items(node.projectList())):
@@ -48,7 +49,13 @@ def ranking(node: Node) -> Ranking | None:
             return None
         else:
             others.append(condition)
-    return None if last is None else Ranking(window, first, last, others)
+    return None if last is None and first == 1 else Ranking(window, first, last, others)
+
+
+def is_row_number(named: Expression) -> bool:
+    """Whether a column of a window is row_number()."""
+    given = unaliased(named)
+    return kind(given) == "WindowExpression" and kind(given.windowFunction()) == "RowNumber"
 
 
 def _bounds(condition: Expression, number: int) -> tuple[int, int | None] | None:

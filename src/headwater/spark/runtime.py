@@ -11,6 +11,7 @@ from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
 from headwater.engine.manifest import Size
 from headwater.engine.store import Excluded
+from headwater.errors import ExternalError, HeadwaterError
 from headwater.log.embedded import EmbeddedLog
 from headwater.model.position import Position
 from headwater.spark.explaining import explain
@@ -38,8 +39,39 @@ class Runtime:
         self._batches: Batches | None = None
 
     def defines(self, definition: Mapping[str, Any]) -> bool:
-        """Whether the views mean what a definition says, even if they are planned in another way now."""
-        return meaning(definition) == meaning(self.program.definition)
+        """Whether the views mean what a definition says, even if they are planned in another way now.
+
+        The definition may lack views that cannot be run.
+        """
+        return meaning(definition) == meaning(_narrowed(self.program.definition, definition))
+
+    def broken(self) -> dict[str, str]:
+        """The views that can be planned and not run, each with the reason; what reads such a view is broken, too."""
+        found: dict[str, str] = {}
+        for name, planned in self.program.views.items():
+            culprit = next((read for read in planned.reads if read in found), None)
+            if culprit is not None:
+                found[name] = f"It reads view {culprit!r}, which is not kept either."
+                continue
+            try:
+                self._alone(name).try_out(str(self._log.directory))
+            except ExternalError:
+                raise
+            except HeadwaterError as error:
+                found[name] = error.message.split("\n")[0]
+            except Exception as error:  # noqa: BLE001
+                # Whatever it is, it concerns this view only.
+                found[name] = f"It cannot be run ({str(error).splitlines()[0][:200]})."
+        return found
+
+    def _alone(self, view: str) -> Program:
+        """A program of one view and of those that it reads."""
+        needed = {view}
+        for name, planned in reversed(self.program.views.items()):
+            if name in needed:
+                needed.update(planned.reads)
+        views = {name: planned.sql for name, planned in self.program.views.items() if name in needed}
+        return Program(self.program.session, self._log.topics(), views, self._functions)
 
     def explain(self, state: Mapping[str, Size] | None) -> Explanation:
         """The operators, with the size of their state where it is known."""
@@ -50,3 +82,11 @@ class Runtime:
         if self._batches is None:
             self._batches = Batches(self.program, self._log, self._functions)
         return self._batches.verify(view, content, position, excluded)
+
+
+def _narrowed(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """A definition with those views and topics only that another one has."""
+    kept = {
+        part: {name: one for name, one in mine[part].items() if name in other[part]} for part in ("views", "topics")
+    }
+    return {**mine, **kept}

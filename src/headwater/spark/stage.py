@@ -21,13 +21,13 @@ from pyspark import TaskContext
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.merging import merge
 from headwater.engine.runs import Hashes, RunWriter, lookup
-from headwater.errors import Overflow, TooManyRows, UsageError
-from headwater.spark.failures import OPERATOR
+from headwater.errors import InternalError, Overflow, TooManyRows, UsageError
+from headwater.spark.failures import BROKEN, OPERATOR
 from headwater.spark.parcels import Mail, Route, note, unpacked
 from headwater.spark.records import StageSource, read
 from headwater.spark.slots import NOTES, PARCELS, ROUTE, WEIGHT
 from headwater.views.kernel import Kernel, Part
-from headwater.views.zset import HASH, consolidate, empty, rows_at
+from headwater.views.zset import HASH, consolidate, empty, rows_at, weights_of
 
 BATCH = "headwater.batch"
 """The local property of a job that says what its batch is."""
@@ -41,6 +41,13 @@ class OperatorFailed(UsageError):
         super().__init__(f"{OPERATOR} {number}: {error.message} hint: {error.hint}")
 
 
+class OperatorBroken(InternalError):
+    """A bug that a kernel noticed, told in the same way."""
+
+    def __init__(self, number: int, error: InternalError) -> None:
+        super().__init__(f"{BROKEN} {number}: {error.message}")
+
+
 @dataclass(frozen=True, slots=True)
 class StageOperator:
     """An operator as a worker needs it: the edges that lead to each port, and where its results go."""
@@ -49,14 +56,14 @@ class StageOperator:
     name: str
     kernel: Kernel
     ports: Mapping[str, tuple[int, ...]]
-    producer: int
-    """The number that its rows go by; of one with a node of Spark's own, not the number of what that gives."""
+    rows: int | None
+    """The number that the rows for its node of Spark's own go by, if it has one."""
     is_view: bool
-    empty: pa.Table | None
-    """What it gives while it has no rows, where that is something."""
     beside: int | None
     """The operator of the same level whose rows it takes as they are; `shown`: which of their columns."""
     shown: tuple[int, ...]
+    once: bool
+    """Whether every row that it gets comes once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,38 +201,32 @@ class _LevelRun:
         first = self._batch.first
         if not rows_in and not first:
             return
-        old = {} if operator.is_view else self._old(operator, changes)
+        if operator.is_view and not operator.once:
+            changes = {port: consolidate(rows) for port, rows in changes.items()}
         try:
-            step = operator.kernel.step(old, changes, first=first)
+            step = operator.kernel.step(self._old(operator, changes), changes, first=first)
         except (Overflow, TooManyRows) as error:
             raise OperatorFailed(operator.number, error) from error
+        except InternalError as error:
+            raise OperatorBroken(operator.number, error) from error
         for part, rows in step.state.items():
             self._keep(operator, part, rows)
         self._note.operators[operator.number] = (rows_in, step.out.num_rows)
         self._told[operator.number] = step.out
         yield from self._tell(operator, step.out)
-        if operator.empty is not None:
-            yield from self._empty(operator, old["rows"], step.state["rows"], first=first)
+        if operator.rows is not None and step.rows is not None:
+            yield from self._stage.in_slots(operator.rows, step.rows.drop_columns([HASH]))
 
     def _tell(self, operator: StageOperator, out: pa.Table) -> Iterator[pa.RecordBatch]:
         """Sends an operator's rows on their ways."""
         rows = out.drop_columns([HASH])
-        if operator.producer in self._stage.slots:
-            yield from self._stage.in_slots(operator.producer, rows)
-        for edge in self._stage.onward.get(operator.producer, ()):
+        if operator.number in self._stage.slots:
+            # A row that cancels out was never there, and an expression could fail on it.
+            told = rows if operator.kernel.consolidated else consolidate(rows)
+            yield from self._stage.in_slots(operator.number, told)
+        for edge in self._stage.onward.get(operator.number, ()):
             route = self._stage.routes[edge]
             self._mail.add(edge, route.addressed(route.chosen(rows)))
-
-    def _empty(
-        self, operator: StageOperator, old: pa.Table, delta: pa.Table, *, first: bool
-    ) -> Iterator[pa.RecordBatch]:
-        """What an aggregate without a key gives while it has no rows: it comes, and it goes with the first row."""
-        before = int(np.sum(old[WEIGHT].to_numpy()))
-        after = before + int(np.sum(delta[WEIGHT].to_numpy()))
-        weight = int(after == 0) - int(before == 0 and not first)
-        if weight and operator.empty is not None:
-            rows = operator.empty.append_column(WEIGHT, pa.array([weight], pa.int64()))
-            yield from self._stage.in_slots(operator.number, rows)
 
     def _changes(self, operator: StageOperator, port: str, edges: Sequence[int]) -> pa.Table:
         schema = operator.kernel.ports[port]
@@ -242,6 +243,10 @@ class _LevelRun:
         distinct = {port: _distinct(rows[HASH].to_numpy()) for port, rows in changes.items()}
         old = {}
         for name, part in operator.kernel.parts.items():
+            if part.retracted:
+                distinct = {
+                    port: _distinct(rows[HASH].to_numpy()[weights_of(rows) < 0]) for port, rows in changes.items()
+                }
             ports = [port for port in distinct if part.ports is None or port in part.ports]
             hashes = distinct[ports[0]] if len(ports) == 1 else _distinct(np.concatenate([distinct[p] for p in ports]))
             runs = self._batch.runs.get(arrangement(operator, name), ())

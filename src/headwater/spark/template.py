@@ -38,9 +38,12 @@ class Template:
                 self._produced[source.number] = self._slots.place(source.types)
         for operator in flow.operators.values():
             if operator.native:
-                self._produced[operator.native.rows] = self._slots.place(operator.types)
-                self._produced[operator.number] = self._slots.place(operator.native.types)
-            elif operator.number in read_by_spark:
+                for number, columns in (
+                    (operator.native.rows, operator.native.inputs),
+                    (operator.native.results, operator.native.outputs),
+                ):
+                    self._produced[number] = self._slots.place([data_type(column) for column in columns])
+            if operator.number in read_by_spark:
                 self._produced[operator.number] = self._slots.place(operator.types)
         self._ports = {
             edge.number: self._slots.place([data_type(column) for column in edge.columns]) for edge in flow.projected
@@ -116,11 +119,11 @@ class Template:
             operator.name,
             operator.kernel,
             {port: tuple(edge.number for edge in edges if edge.port == port) for port in operator.kernel.ports},
-            native.rows if native else operator.number,
+            native.rows if native else None,
             operator.view is not None,
-            native.empty if native else None,
             stays.branch.producer if stays else None,
             stays.choice.places if stays and stays.choice else (),
+            stays is not None and stays.once,
         )
 
     def _route(self, edge: Edge) -> Route:
@@ -143,27 +146,26 @@ class Template:
     def _with_natives(self, operators: Sequence[Operator], tasks: int) -> DataFrame:
         """The rows of a job before, those of touched groups sent through Spark's own nodes."""
         schema = self._slots.arrow
-        natives = {operator.number: operator.native for operator in operators if operator.native}
-        routes = frozenset(native.rows for native in natives.values())
+        natives = [operator.native for operator in operators if operator.native]
+        routes = frozenset(native.rows for native in natives)
         parts = [self._begin(FileStage(routes, schema, others=True), tasks)]
-        for number, native in natives.items():
+        for native in natives:
             mine = self._begin(FileStage(frozenset({native.rows}), schema), tasks)
-            parts.append(self._native(mine, number, native))
+            parts.append(self._native(mine, native, tasks))
         united = reduce(DataFrame.unionAll, parts)
         return united if tasks > 1 else united.coalesce(1)
 
-    def _native(self, mine: DataFrame, number: int, native: Native) -> DataFrame:
+    def _native(self, mine: DataFrame, native: Native, tasks: int) -> DataFrame:
         catalyst = self._catalyst
         columns = {str(attribute.name()): attribute for attribute in items(analyzed(mine).output())}
-        slots = zip(native.inputs, self._produced[native.rows], strict=False)
+        slots = zip(native.inputs, self._produced[native.rows], strict=True)
         now = catalyst.substitution({identity(one): (one, columns[slot]) for one, slot in slots})
-        node = native.build(analyzed(mine), columns[WEIGHT], now)
-        *results, tag = items(node.output())
-        placed = dict(zip(self._produced[number], results, strict=True))
+        node = native.build(analyzed(mine), now, tasks)
+        placed = dict(zip(self._produced[native.results], items(node.output()), strict=True))
         selected = [
-            F.lit(number).cast("int").alias(ROUTE),
+            F.lit(native.results).cast("int").alias(ROUTE),
             F.lit(0).cast("int").alias(TASK),
-            catalyst.column(tag).alias(WEIGHT),
+            F.lit(1).cast("long").alias(WEIGHT),
             F.lit(None).cast("binary").alias(PACKED),
         ]
         for slot, given in self._slots.types.items():

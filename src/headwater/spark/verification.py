@@ -1,12 +1,14 @@
 """Verification: a view's SQL as an ordinary batch query over the log at the view's position, compared with the view.
 
-Nothing of the planner, the kernels or the state takes part in it.
+The query is run by raw Spark: nothing of the planner, the kernels or the state takes part in it. Where SQL itself
+leaves the answer open (rows that tie, the order of a list), Spark's answer is an accident; that it changes when the rows
+are shuffled tells so, and then the settled plan decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,40 +16,66 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.engine.comparison import DOUBLES_WITHIN, Difference, differences
+from headwater.engine.comparison import DOUBLES_WITHIN, Difference, differences, has_doubles, unexplained
 from headwater.engine.functions import Function
 from headwater.engine.store import Excluded
-from headwater.errors import ViewFailed
+from headwater.errors import HeadwaterError, ViewFailed
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.spark.catalyst import Catalyst
-from headwater.spark.determinism import determined
+from headwater.spark.determinism import settled
 from headwater.spark.failures import spark_fails, unexpected, view_failure
 from headwater.spark.functions import register
 from headwater.spark.program import Program, topic_schema
+from headwater.spark.raw import FEW_ROWS, RawSpark
+
+RUNS_MAX = 12
+"""How often raw Spark is asked, at the most, before an answer that never changes counts as the only one."""
+_RUNS_FOR_DOUBLES = 5
+_RUNS_TO_BE_SURE = 2
+_FEW = 100_000
+"""Up to this many rows are answered most quickly by one task without compiling anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What the comparison of a view with the batch query found. Doubles may differ by `doubles_within`, relatively."""
+    """What the comparison of a view with the batch query found.
+
+    Doubles may differ by `doubles_within`, relatively. `decided_by`: the rules that decided where SQL leaves the answer
+    open. `excluded`: the records that were set aside because the view failed on them; both sides are without them.
+    """
 
     view: str
     position: Position
     rows: int
     differences: Sequence[Difference]
     doubles_within: float = DOUBLES_WITHIN
+    decided_by: Sequence[str] = ()
+    excluded: Sequence[Excluded] = ()
 
     @property
     def equal(self) -> bool:
         return not self.differences
 
 
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The topics that views need, as they are at a position: what a query sees of each."""
+
+    topics: Mapping[str, tuple[Topic, pa.Table]]
+    needed: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def rows(self) -> int:
+        return sum(rows.num_rows for _, rows in self.topics.values())
+
+
 class Batches:
     """Runs views as ordinary queries over a log, as it is at a position."""
 
     def __init__(self, program: Program, log: EmbeddedLog, functions: Sequence[Function] = ()) -> None:
-        self._program, self._log = program, log
+        self._program, self._log, self._functions = program, log, functions
         self._session: SparkSession = program.session.newSession()
         self._session.conf.set("spark.sql.shuffle.partitions", str(program.tasks))
         for function in functions:
@@ -55,32 +83,92 @@ class Batches:
         self._catalyst = Catalyst(self._session)
 
     def content(self, view: str, position: Position, excluded: Sequence[Excluded] = ()) -> pa.Table:
-        """What a view's query gives at a position."""
+        """What a view's query gives at a position, with every order settled."""
         return next(table for _, table in self.contents([view], position, excluded))
 
     def contents(
         self, views: Collection[str], position: Position, excluded: Sequence[Excluded] = ()
     ) -> Iterator[tuple[str, pa.Table]]:
-        """What each of several views' queries gives at a position. Raises `ViewFailed` if one fails on its records."""
-        needed = self._needed(views)
-        for topic in self._log.topics():
-            if topic.name in needed:
-                rows = _rows(self._log, topic, position, [row for row in excluded if row.topic == topic.name])
-                self._frame(topic, rows).createOrReplaceTempView(f"`{topic.name}`")
-        for name, planned in self._program.views.items():
-            if name not in needed:
-                continue
-            frame = self._catalyst.frame(determined(self._catalyst, self._catalyst.analyze(planned.sql)))
-            if name in views:
-                yield name, self._collected(name, frame).cast(planned.schema)
-            frame.createOrReplaceTempView(f"`{name}`")
+        """As `content`, for several views. Raises `ViewFailed` if one fails on its records."""
+        yield from self._settled(views, self._prefix(views, position, excluded))
 
     def verify(
         self, view: str, content: pa.Table, position: Position, excluded: Sequence[Excluded] = ()
     ) -> Verification:
         """Compares the content of a view with what its query gives."""
-        expected = self.content(view, position, excluded)
-        return Verification(view, position, expected.num_rows, differences(content, expected))
+        prefix = self._prefix([view], position, excluded)
+        needed = [planned for name, planned in self._program.views.items() if name in prefix.needed]
+        rules = sorted({rule for planned in needed for rule in planned.rules})
+        found, rows, decided = self._compare(view, content, prefix, rules)
+        mine = [row for row in excluded if row.topic in prefix.topics]
+        return Verification(view, position, rows, found, decided_by=decided, excluded=mine)
+
+    def _compare(
+        self, view: str, content: pa.Table, prefix: Prefix, rules: Sequence[str]
+    ) -> tuple[Sequence[Difference], int, Sequence[str]]:
+        """What differs from every answer that Spark may give, how many rows it has, and which rules decided."""
+        answers: list[pa.Table] = []
+        by_rule: list[Difference] | None = None
+        found: list[Difference] = []
+        runs = RUNS_MAX if rules else _RUNS_FOR_DOUBLES if _in_doubles(content) else _RUNS_TO_BE_SURE
+        for run in range(runs):
+            answer = self._raw(view, prefix, run, required=run == 0 and not rules)
+            if answer is not None:
+                found = differences(content, answer)
+                answers.append(answer)
+                if not found or not unexplained(found, content, answers):
+                    return [], answer.num_rows, ()
+            if rules and by_rule is None:
+                by_rule = differences(content, next(table for _, table in self._settled([view], prefix)))
+            open_ = len(answers) > 1 and bool(differences(answers[0], answers[-1]))
+            if by_rule == [] and (open_ or not answers):
+                return [], content.num_rows, rules
+            if by_rule and run >= _RUNS_FOR_DOUBLES:
+                break
+        return by_rule or found, answers[-1].num_rows if answers else 0, ()
+
+    def _raw(self, view: str, prefix: Prefix, run: int, *, required: bool) -> pa.Table | None:
+        """What raw Spark answers; None if it breaks down. From run to run, rows come in another order and division."""
+        settings = {**(FEW_ROWS if prefix.rows <= _FEW else {}), "spark.sql.shuffle.partitions": str(1 + run % 3)}
+        spark = RawSpark(self._program.session, settings)
+        for function in self._functions:
+            register(spark.session, function)
+        for name, (topic, rows) in prefix.topics.items():
+            spark.put(name, rows, topic_schema(topic), seed=run or None)
+        try:
+            for name, planned in self._program.views.items():
+                if name in prefix.needed:
+                    frame = spark.frame(planned.sql)
+                    if name == view:
+                        return spark.answer(frame).cast(planned.schema)
+                    spark.name(name, frame)
+        except (PySparkException, Py4JJavaError) as error:
+            if required:
+                raise _failure(view, error) from error
+        return None
+
+    def _settled(self, views: Collection[str], prefix: Prefix) -> Iterator[tuple[str, pa.Table]]:
+        for name, (topic, rows) in prefix.topics.items():
+            self._frame(topic, rows).createOrReplaceTempView(f"`{name}`")
+        for name, planned in self._program.views.items():
+            if name in prefix.needed:
+                plan = settled(self._catalyst, planned.sql, self._catalyst.analyze(planned.sql)).plan
+                frame = self._catalyst.frame(plan)
+                if name in views:
+                    yield name, self._collected(name, frame).cast(planned.schema)
+                frame.createOrReplaceTempView(f"`{name}`")
+
+    def _prefix(self, views: Collection[str], position: Position, excluded: Sequence[Excluded]) -> Prefix:
+        needed = self._needed(views)
+        topics = {
+            topic.name: (
+                topic,
+                _rows(self._log, topic, position, [row for row in excluded if row.topic == topic.name]),
+            )
+            for topic in self._log.topics()
+            if topic.name in needed
+        }
+        return Prefix(topics, frozenset(needed))
 
     def _needed(self, views: Collection[str]) -> set[str]:
         """Views, and the topics and views that they name, directly or not.
@@ -97,15 +185,24 @@ class Batches:
     def _collected(self, view: str, frame: DataFrame) -> pa.Table:
         try:
             return self._catalyst.collect(frame)
-        except PySparkException as error:
-            failure = view_failure(error, {}, {})
-            raise (ViewFailed(view, failure.message) if failure else unexpected(error)) from error
-        except Py4JJavaError as error:
-            raise spark_fails(view, error) from error
+        except (PySparkException, Py4JJavaError) as error:
+            raise _failure(view, error) from error
 
     def _frame(self, topic: Topic, rows: pa.Table) -> DataFrame:
         # Spark takes an empty chunk for the end of a table.
         return self._session.createDataFrame(rows.combine_chunks(), schema=topic_schema(topic))
+
+
+def _failure(view: str, error: PySparkException | Py4JJavaError) -> HeadwaterError:
+    """What a batch query that fails says about the view."""
+    if isinstance(error, Py4JJavaError):
+        return spark_fails(view, error)
+    failure = view_failure(error, {}, {})
+    return ViewFailed(view, failure.message) if failure else unexpected(error)
+
+
+def _in_doubles(content: pa.Table) -> bool:
+    return any(has_doubles(column.type) for column in content.schema)
 
 
 def _rows(log: EmbeddedLog, topic: Topic, position: Position, excluded: Sequence[Excluded]) -> pa.Table:

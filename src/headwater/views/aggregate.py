@@ -88,6 +88,10 @@ class Aggregate:
     def hashed_by(self) -> tuple[str, ...] | None:
         return self.key
 
+    @property
+    def consolidated(self) -> bool:
+        return True
+
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         rows = changes["rows"]
         parts = list(self.parts)

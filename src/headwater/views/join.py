@@ -90,6 +90,10 @@ class Join:
     def hashed_by(self) -> tuple[str, ...] | None:
         return {"full": None, "right": self.right_key}.get(self.kind, self.left_key)
 
+    @property
+    def consolidated(self) -> bool:
+        return False
+
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         deltas = {
             side: consolidate(changes[side].select([HASH, *schema.names, WEIGHT]))

@@ -24,21 +24,27 @@ class Part:
 
     Its table has `_hash`, the data columns and the measures, `_w` last. `adds_up`: the kernel adds up rows of the same
     data itself, so that they need not be consolidated before. `ports`: of which inputs the keys are looked up in it,
-    None for all.
+    None for all. `retracted`: only the keys of rows that are retracted are looked up, and the changes that are handed
+    in are consolidated.
     """
 
     schema: pa.Schema
     measures: tuple[str, ...] = (WEIGHT,)
     adds_up: bool = False
     ports: tuple[str, ...] | None = None
+    retracted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one batch does to one operator: what to add to each part of its state, and what it tells its readers."""
+    """What one batch does to one operator: what to add to each part of its state, and what it tells its readers.
+
+    `rows` are for a node of Spark's own, where the operator has one.
+    """
 
     state: Tables
     out: pa.Table
+    rows: pa.Table | None = None
 
 
 class Kernel(Protocol):
@@ -46,7 +52,11 @@ class Kernel(Protocol):
 
     `ports` has the data columns of each input, `keys` those of them by which its rows are placed, `parts` the Z-sets of
     the state, `output` the columns that come out; `hashed_by` names those of them from which a row's hash follows, None
-    if it does not follow from its columns.
+    if it does not follow from its columns. `consolidated`: what comes out has every row once. What is not consolidated
+    may have rows that cancel out and were never there, so no expression may be evaluated on it.
+
+    What a kernel gives it takes back to the bit: it keeps what it gave, or computes it from kept rows in a way that
+    depends on nothing else.
     """
 
     @property
@@ -63,6 +73,9 @@ class Kernel(Protocol):
 
     @property
     def hashed_by(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def consolidated(self) -> bool: ...
 
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         """What these changes do.

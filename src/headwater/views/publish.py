@@ -6,20 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.views.kernel import Part, Step, Tables
-from headwater.views.zset import consolidate, empty
+from headwater.views.zset import WEIGHT, add, consolidate, empty, nonnegative
 
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Changes of a view in; its state is its content, and needs no look at what was there before.
-
-    `consolidated`: the changes come with every row once.
-    """
+    """Changes of a view in; its state is its content. A row that the content does not hold cannot be retracted."""
 
     schema: pa.Schema
-    consolidated: bool = False
 
     @property
     def ports(self) -> Mapping[str, pa.Schema]:
@@ -31,7 +28,7 @@ class Publish:
 
     @property
     def parts(self) -> Mapping[str, Part]:
-        return {"content": Part(self.schema)}
+        return {"content": Part(self.schema, retracted=True)}
 
     @property
     def output(self) -> pa.Schema:
@@ -41,6 +38,13 @@ class Publish:
     def hashed_by(self) -> tuple[str, ...] | None:
         return None
 
+    @property
+    def consolidated(self) -> bool:
+        return True
+
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         rows = changes["rows"]
-        return Step({"content": rows if self.consolidated else consolidate(rows)}, empty(self.output, hashed=True))
+        retracted = rows.filter(pc.less(rows[WEIGHT], 0))
+        if retracted.num_rows:
+            nonnegative(consolidate(add(old["content"], retracted)), "publish")
+        return Step({"content": rows}, empty(self.output, hashed=True))

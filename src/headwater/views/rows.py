@@ -1,4 +1,4 @@
-"""The rows kernel: keeps the rows of groups, and gives all rows of a group, old and new, when it changes."""
+"""The rows kernel: keeps the rows of groups, and hands over the groups that change as they are now."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headwater.views.identity import first_places, number_keys
 from headwater.views.kernel import Part, Step, Tables
 from headwater.views.touched import Touched
-from headwater.views.zset import HASH, WEIGHT, add, rows_at, weights_of, with_weights
+from headwater.views.zset import HASH, WEIGHT, rows_at, weights_of, with_weights
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """For each group that changes: every row it had, with weight -1, and every row it has, with weight +1.
+    """For each group that changes: its key goes out, and all rows that it has now are handed to a node of Spark's.
 
-    A row that a group holds three times comes out three times. The output is not consolidated: a row that stays comes
-    out twice, so that whoever reads it can compute a group's result before and after.
+    A row that a group holds three times is handed over three times. Of a group that is empty now there is only the key.
+    What the node made of the group before is not computed again: `Replace` remembers it.
     """
 
     schema: pa.Schema
@@ -38,21 +39,31 @@ class Rows:
 
     @property
     def output(self) -> pa.Schema:
-        return self.schema
+        return pa.schema([self.schema.field(name) for name in self.key])
 
     @property
     def hashed_by(self) -> tuple[str, ...] | None:
         return self.key
 
+    @property
+    def consolidated(self) -> bool:
+        return True
+
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         columns = [HASH, *self.schema.names, WEIGHT]
         touched = Touched.of(changes["rows"].select(columns), old["rows"].select(columns), self.key, "rows")
-        out = add(self._each(touched.before, -1), self._each(touched.after, 1))
-        return Step({"rows": touched.delta}, out)
+        return Step({"rows": touched.delta}, self._groups(touched.delta), self._each(touched.after))
 
-    def _each(self, rows: pa.Table, sign: int) -> pa.Table:
+    def _groups(self, delta: pa.Table) -> pa.Table:
+        """The key of each group in which something changes, once."""
+        keys = delta.select([HASH, *self.key])
+        (numbers,) = number_keys([keys], [self.key])
+        groups = rows_at(keys, first_places(numbers))
+        return with_weights(groups, np.ones(groups.num_rows, dtype=np.int64))
+
+    def _each(self, rows: pa.Table) -> pa.Table:
         weights = weights_of(rows)
         repeated = rows.select([HASH, *self.schema.names])
         if (weights != 1).any():
             repeated = rows_at(repeated, np.repeat(np.arange(rows.num_rows), weights))
-        return with_weights(repeated, np.full(int(weights.sum()), sign, dtype=np.int64))
+        return with_weights(repeated, np.ones(repeated.num_rows, dtype=np.int64))

@@ -59,6 +59,10 @@ class TopK:
     def hashed_by(self) -> tuple[str, ...] | None:
         return self.key
 
+    @property
+    def consolidated(self) -> bool:
+        return True
+
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         columns = [HASH, *self.schema.names, WEIGHT]
         delta = consolidate(changes["rows"].select(columns))

@@ -49,6 +49,10 @@ class Upsert:
     def hashed_by(self) -> tuple[str, ...] | None:
         return self.key
 
+    @property
+    def consolidated(self) -> bool:
+        return True
+
     def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
         records, rows = changes["records"], old["rows"]
         if not (weights_of(rows) == 1).all():

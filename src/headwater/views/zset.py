@@ -146,7 +146,9 @@ def empty(schema: pa.Schema, *, hashed: bool = False) -> pa.Table:
 def nonnegative(rows: pa.Table, kernel: str) -> pa.Table:
     """The same Z-set; a collection in which a row is less than absent is a bug."""
     if rows.num_rows and pc.min(rows[WEIGHT]).as_py() < 0:
-        raise InternalError(f"The {kernel} kernel was told to retract a row that it does not hold.")
+        first = rows.filter(pc.less(rows[WEIGHT], 0)).slice(0, 1).to_pylist()[0]
+        shown = {name: value for name, value in first.items() if name not in (HASH, WEIGHT)}
+        raise InternalError(f"The {kernel} kernel was told to retract a row that it does not hold: {shown}.")
     return rows
 
 

@@ -45,6 +45,9 @@ function outcome({ status, result, started_at: started }, busy) {
     badge(result.equal ? "right" : "differs", result.equal ? "good" : "bad"),
     result.equal ? ` ${counted(result.rows, "row")} equal to the batch query at position ${result.position}, ` : ` ${counted(result.differences, "row")} of ${count(result.rows)} at position ${result.position}, `,
     time(result.verified_at),
+    // Results that were kept by an older version have neither of these.
+    result.excluded?.length > 0 && h("div", { class: "muted" }, `Without ${counted(result.excluded.length, "record")} that the view failed on: ${result.excluded.slice(0, 3).map((one) => `${one.topic}, partition ${one.partition}, offset ${one.offset}`).join("; ")}${result.excluded.length > 3 ? "; …" : ""}.`),
+    result.decided_by?.length > 0 && h("div", { class: "muted" }, `Where SQL leaves the answer open: ${result.decided_by.join("; ")}.`),
   ];
 }
 

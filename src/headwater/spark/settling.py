@@ -1,0 +1,46 @@
+"""Settling: where SQL leaves the order of rows open, they are put in one order, and everything else is left as it is.
+
+Spark computes a window over the rows of a partition in the order in which they lie there. Where the stated order does
+not tell two rows apart, their order is an accident, and Spark's answer with it. So the rows are sorted below the window
+by the stated order and then by all columns. The window itself is not touched: what ties mean to it (a rank, a frame by
+range) they still mean, and the answer is one that Spark alone may give, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwater.spark.catalyst import Catalyst, Expression, Node, identity, items, kind
+
+_LOOKED_THROUGH = frozenset({"Project", "Filter", "Window", "SubqueryAlias", "RepartitionByExpression", "Repartition"})
+
+
+def in_settled_order(
+    catalyst: Catalyst, below: Node, partition: Sequence[Expression], order: Sequence[Expression], tasks: int
+) -> Node:
+    """The rows of a plan divided by a window's partitions, and in this order within each."""
+    if tasks > 1 and partition:
+        keys = catalyst.sequence(partition)
+        below = catalyst.plans.RepartitionByExpression(keys, below, catalyst.none, catalyst.none)
+    elif tasks > 1:
+        below = catalyst.plans.Repartition(1, True, below)
+    keys = [catalyst.ascending(key) for key in partition]
+    return catalyst.plans.Sort(catalyst.sequence([*keys, *order]), False, below, catalyst.none)
+
+
+def completed(catalyst: Catalyst, order: Sequence[Expression], columns: Sequence[Expression]) -> list[Expression]:
+    """The stated order, and after it all columns. What cannot be compared is ordered by its hash."""
+    stated = {identity(one.child()) for one in order if kind(one.child()) == "AttributeReference"}
+    extra = [
+        catalyst.ascending(column if catalyst.is_orderable(column.dataType()) else catalyst.hashed(column))
+        for column in columns
+        if identity(column) not in stated
+    ]
+    return [*order, *extra]
+
+
+def order_below(node: Node) -> list[Expression]:
+    """The order that the rows of a plan come in, if it says so; what it names may be hidden by projections above."""
+    while kind(node) in _LOOKED_THROUGH:
+        node = node.child()
+    return items(node.order()) if kind(node) == "Sort" else []
