@@ -53,24 +53,28 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="headwater-matrix-") as folder:
         needed = {case.world for case in cases}
         worlds = {name: build_world(name, Path(folder) / name, options.seed) for name in WORLDS if name in needed}
-
-        def say(text: str) -> None:
-            messages.print(f"{time.monotonic() - began:6.0f} s  {text}")
-
-        matrix = Matrix(session, worlds, say)
+        matrix = Matrix(session, worlds, lambda text: messages.print(f"{time.monotonic() - began:6.0f} s  {text}"))
         try:
-            matrix.run(cases, together=options.together)
+            for _ in matrix.run(cases, together=options.together):
+                write(matrix, options, time.monotonic() - began)
         except KeyboardInterrupt:
             messages.print("interrupted")
+    text = write(matrix, options, time.monotonic() - began)
+    results = matrix.results.values()
+    sys.stdout.write(text.partition("## Refused")[0])
+    sys.stdout.write(", ".join(f"{name}: {count}" for name, count in counts(results).items()) + "\n")
+    return 1 if matrix.findings or any(result.status == "failed" for result in results) else 0
+
+
+def write(matrix: Matrix, options: argparse.Namespace, seconds: float) -> str:
+    """Writes what was found so far to where it was asked for."""
     results = list(matrix.results.values())
-    text = markdown(results, matrix.findings, time.monotonic() - began, options.seed)
+    text = markdown(results, matrix.findings, seconds, options.seed)
     if options.report:
         options.report.write_text(text)
     if options.json:
         options.json.write_text(as_json(results))
-    sys.stdout.write(text.partition("## Refused")[0])
-    sys.stdout.write(", ".join(f"{name}: {count}" for name, count in counts(results).items()) + "\n")
-    return 1 if matrix.findings or any(result.status == "failed" for result in results) else 0
+    return text
 
 
 if __name__ == "__main__":

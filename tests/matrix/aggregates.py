@@ -134,7 +134,7 @@ def _forms(function: str, source: str) -> Iterator[Case]:
             continue
         name = case_name("aggregate", function, suffix)
         for form, template in _FORMS.items():
-            if source == "t" or " r " not in template:
+            if (source == "t" or " r " not in template) and (not suffix or form in ("filter", "distinct")):
                 sql = template.replace("t_or_sketches", source).replace("only_some", only)
                 yield _first_of(f"{name}_{form}", sql, function, found)
         if function in _READABLE:

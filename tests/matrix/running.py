@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -43,6 +44,12 @@ class Result:
     notes: list[str] = field(default_factory=list)
 
 
+def counted(results: Mapping[str, Result]) -> str:
+    """How many results there are of each kind, in one line."""
+    found = Counter(result.status for result in results.values())
+    return ", ".join(f"{count} {status}" for status, count in found.items())
+
+
 class Matrix:
     """Runs cases over worlds; `results` has what became of each, by its name."""
 
@@ -52,26 +59,26 @@ class Matrix:
         self.findings: list[str] = []
         self._applications = 0
 
-    def run(self, cases: Sequence[Case], *, together: int = 60) -> None:
-        """Runs cases, so many in one application."""
+    def run(self, cases: Sequence[Case], *, together: int = 60) -> Iterator[int]:
+        """Runs cases, at most this many in one application; yields after each how many have been run."""
         for name, world in self._worlds.items():
             mine = [case for case in cases if case.world == name]
             for first in range(0, len(mine), together):
                 self._say(f"{name}: cases {first + 1} to {min(first + together, len(mine))} of {len(mine)}")
                 self._run(world, mine[first : first + together])
+                yield len(self.results)
 
     def _run(self, world: World, cases: Sequence[Case]) -> None:
         oracle = Oracle(self._session, world)
         valid = self._valid(world, oracle, cases)
         if not valid:
             return
-        runs = _Runs(self, world, oracle, valid)
-        runs.run()
+        _Runs(self, world, oracle, valid).run()
+        self._say(f"  {counted(self.results)}")
 
     def _valid(self, world: World, oracle: Oracle, cases: Sequence[Case]) -> dict[str, Answers]:
         """The cases that both Spark and headwater accept, with Spark's answers."""
         checked = oracle.checked(cases)
-        self._say("  raw Spark has checked")
         accepted = []
         for one in checked.values():
             if one.invalid:
@@ -80,7 +87,6 @@ class Matrix:
                 accepted.append(one)
         self._say(f"  {len(accepted)} of {len(cases)} accepted")
         oracle.answer(accepted)
-        self._say("  raw Spark has answered")
         for one in accepted:
             if one.failure:
                 self.results[one.case.name] = Result(one.case, "undecided", one.failure)
@@ -134,9 +140,10 @@ class _Runs:
                     number, self._name = 0, self._matrix.application()
                 app = self._open()
                 continue
-            self._matrix._say(f"  batch {number}")
+            for name, reason in app.not_kept.items():
+                if name in self._going:
+                    self._fail(name, "first batch, of no records", f"planned, and cannot be run: {reason}")
             self._compare(app, number)
-            self._matrix._say(f"  compared {number}")
             number += 1
         app.close()
         shutil.rmtree(app.directory, ignore_errors=True)
