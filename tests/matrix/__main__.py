@@ -26,7 +26,9 @@ messages = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make matrix", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", metavar="WORD", action="append", help="cases whose name has this word; may be repeated")
+    parser.add_argument(
+        "--only", metavar="WORD", action="append", help="cases whose name has this word; may be repeated"
+    )
     parser.add_argument("--sample", type=int, metavar="N", help="only N cases, spread over all families")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("MATRIX_SEED", "1")), help="of the rows")
     parser.add_argument("--together", type=int, default=60, metavar="N", help="views in one application")

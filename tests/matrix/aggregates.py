@@ -1,4 +1,5 @@
-"""Every aggregate function of Spark's registry: plain, DISTINCT and FILTER, with and without groups, over every type."""
+"""Every aggregate function of Spark's registry: plain, DISTINCT and FILTER, with and without groups, over every "
+"type."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from tests.matrix.cases import Case, case_name
 from tests.matrix.functions import AGGREGATES, Function, distinct
 from tests.matrix.worlds import COLUMNS
 
-_SKETCHES: Mapping[str, str] = {
+SKETCHES: Mapping[str, str] = {
     "approx_top_k_combine": "(SELECT g, approx_top_k_accumulate(s) AS k FROM t GROUP BY g, o)",
     "hll_union_agg": "(SELECT g, hll_sketch_agg(i) AS k FROM t GROUP BY g, o)",
     "theta_union_agg": "(SELECT g, theta_sketch_agg(i) AS k FROM t GROUP BY g, o)",
@@ -24,7 +25,7 @@ _SKETCHES: Mapping[str, str] = {
 """What merges sketches gets some: the relation that makes them, with the column `k`."""
 
 _PAIRS = ("(i, l)", "(y, x)", "(y, d12)", "(f, i)")
-_CALLS: Mapping[str, Sequence[str]] = {
+_OTHER_CALLS: Mapping[str, Sequence[str]] = {
     "approx_count_distinct": ("(s, 0.1)",),
     "approx_percentile": ("(i, 0.5)", "(y, array(0.1, 0.9), 100)", "(d12, 0.25)", "(dt, 0.5)", "(ts, 0.5)"),
     "percentile_approx": ("(i, 0.5)",),
@@ -40,8 +41,11 @@ _CALLS: Mapping[str, Sequence[str]] = {
     "last": ("(i, true)",),
     "histogram_numeric": ("(i, 3)", "(y, 5)"),
     "listagg": (
-        "(s, ',')", "(s) WITHIN GROUP (ORDER BY s DESC)", "(s, ',') WITHIN GROUP (ORDER BY s)",
-        "(s, '-') WITHIN GROUP (ORDER BY o)", "(g, '-') WITHIN GROUP (ORDER BY id)",
+        "(s, ',')",
+        "(s) WITHIN GROUP (ORDER BY s DESC)",
+        "(s, ',') WITHIN GROUP (ORDER BY s)",
+        "(s, '-') WITHIN GROUP (ORDER BY o)",
+        "(g, '-') WITHIN GROUP (ORDER BY id)",
     ),
     "max_by": ("(i, id)", "(s, o)", "(i, y)", "(y, x)", "(i, o, 2)", "(s, id, 3)", "(map('q', i), o)"),
     "min_by": ("(i, id)", "(s, o)", "(i, y)", "(y, x)", "(i, o, 2)", "(s, id, 3)", "(map('q', i), o)"),
@@ -59,10 +63,22 @@ _CALLS: Mapping[str, Sequence[str]] = {
     "vector_sum": ("(array(CAST(i AS float), CAST(o AS float)))",),
     "schema_of_variant_agg": ("(parse_json(to_json(struct(i, s))))",),
     "sum": ("(i + o)", "(coalesce(d8, 0))"),
-} | {name: _PAIRS for name in (
-    "corr", "covar_pop", "covar_samp", "regr_avgx", "regr_avgy", "regr_count", "regr_intercept", "regr_r2",
-    "regr_slope", "regr_sxx", "regr_sxy", "regr_syy",
-)}  # fmt: skip
+}
+_PAIRED = (
+    "corr",
+    "covar_pop",
+    "covar_samp",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_count",
+    "regr_intercept",
+    "regr_r2",
+    "regr_slope",
+    "regr_sxx",
+    "regr_sxy",
+    "regr_syy",
+)
+_CALLS = {**_OTHER_CALLS, **dict.fromkeys(_PAIRED, _PAIRS)}
 """Argument lists of the functions that take more than one column, or a constant."""
 
 _READABLE: Mapping[str, str] = {
@@ -96,16 +112,12 @@ _FORMS: Mapping[str, str] = {
 
 def aggregate_functions(functions: Sequence[Function]) -> list[Function]:
     """The functions that take many rows."""
-    return [
-        one
-        for one in functions
-        if (one.group == AGGREGATES or one.name in _MORE) and one.name not in _ELSEWHERE
-    ]
+    return [one for one in functions if (one.group == AGGREGATES or one.name in _MORE) and one.name not in _ELSEWHERE]
 
 
 def calls(function: Function, *, first: bool) -> list[str]:
     """Argument lists of a function; of another name for the same one, a single column that it takes."""
-    if function.name in _SKETCHES:
+    if function.name in SKETCHES:
         return ["(k)"]
     columns = [column for column in COLUMNS if column not in _ALIKE]
     return [*(f"({column})" for column in columns if first), *_CALLS.get(function.name, ())]
@@ -114,7 +126,7 @@ def calls(function: Function, *, first: bool) -> list[str]:
 def aggregate_cases(functions: Sequence[Function]) -> Iterator[Case]:
     """All cases; what Spark does not accept is dropped later."""
     for function, first in distinct(aggregate_functions(functions)):
-        source = _SKETCHES.get(function.name, "t")
+        source = SKETCHES.get(function.name, "t")
         for call in calls(function, first=first):
             name = case_name("aggregate", function.name, call)
             yield Case(f"{name}_grouped", f"SELECT g, {function.name}{call} AS v FROM {source} GROUP BY g")

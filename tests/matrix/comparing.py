@@ -58,7 +58,9 @@ def judge(
     reason = _accepted(rows, answers)
     if reason is None and settled():
         reason = "settled by the rules of headwater"
-    return Verdict("different", f"open, and none of the answers: {found}") if reason is None else Verdict("open", reason)
+    return (
+        Verdict("different", f"open, and none of the answers: {found}") if reason is None else Verdict("open", reason)
+    )
 
 
 def difference(rows: Sequence[Row], wanted: Sequence[Row]) -> str:

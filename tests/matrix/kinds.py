@@ -23,7 +23,8 @@ _MORE_PLACES: Mapping[str, str] = {
     "in": "SELECT id FROM {t} WHERE {c} IN (SELECT {c} FROM {u})",
     "not_in": "SELECT id FROM {t} WHERE {c} NOT IN (SELECT {c} FROM {u} WHERE {c} IS NOT NULL)",
     "set": "SELECT g, collect_set({c}) AS v FROM {t} GROUP BY g",
-    "partition": "SELECT id, count(*) OVER (PARTITION BY {c}) AS n, row_number() OVER (PARTITION BY {c} ORDER BY id) AS v "
+    "partition": "SELECT id, count(*) OVER (PARTITION BY {c}) AS n, row_number() OVER (PARTITION BY {c} ORDER BY "
+    "id) AS v "
     "FROM {t}",
     "window_order": "SELECT id, rank() OVER (PARTITION BY g ORDER BY {c}) AS v FROM {t}",
     "array_group": "SELECT array({c}, NULL) AS v, count(*) AS n FROM {t} GROUP BY 1",
@@ -50,7 +51,7 @@ SET_OPERATIONS = ("UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", 
 def type_cases() -> Iterator[Case]:
     """All cases; what Spark does not accept is dropped later."""
     for column in COLUMNS:
-        for place, template in (_PLACES | _MORE_PLACES).items():
+        for place, template in {**_PLACES, **_MORE_PLACES}.items():
             yield Case(case_name("type", column, place), template.format(c=column, t="t", u="u"))
         for operation in SET_OPERATIONS:
             sql = f"SELECT {column} FROM t {operation} SELECT {column} FROM u"

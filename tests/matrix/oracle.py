@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from py4j.protocol import Py4JJavaError
 
 from headwater.spark.program import topic_schema
 from headwater.spark.raw import FEW_ROWS, RawSpark

@@ -55,7 +55,11 @@ def markdown(results: Sequence[Result], findings: Sequence[str], seconds: float,
         *_grouped(("; ".join(result.notes), result) for result in results if result.status == "open"),
         "",
         "## Failing in Spark itself",
-        *(f"- {result.case.name}: `{result.case.sql}`: {result.detail}" for result in results if result.status == "undecided"),
+        *(
+            f"- {result.case.name}: `{result.case.sql}`: {result.detail}"
+            for result in results
+            if result.status == "undecided"
+        ),
         "",
         "## Invalid in Spark",
         *_grouped((result.detail[:60], result) for result in results if result.status == "invalid"),

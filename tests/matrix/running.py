@@ -10,7 +10,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 from pyspark.sql import SparkSession
@@ -19,7 +18,7 @@ from headwater.app import App
 from headwater.errors import InvalidQuery, UnsupportedQuery
 from headwater.spark.program import Program
 from tests.matrix.cases import Case
-from tests.matrix.comparing import judge
+from tests.matrix.comparing import Verdict, judge
 from tests.matrix.oracle import Answers, Oracle, first_line
 from tests.matrix.worlds import World
 
@@ -54,7 +53,7 @@ class Matrix:
     """Runs cases over worlds; `results` has what became of each, by its name."""
 
     def __init__(self, session: SparkSession, worlds: Mapping[str, World], say: Say = lambda _: None) -> None:
-        self._session, self._worlds, self._say = session, worlds, say
+        self.session, self._worlds, self._say = session, worlds, say
         self.results: dict[str, Result] = {}
         self.findings: list[str] = []
         self._applications = 0
@@ -69,7 +68,7 @@ class Matrix:
                 yield len(self.results)
 
     def _run(self, world: World, cases: Sequence[Case]) -> None:
-        oracle = Oracle(self._session, world)
+        oracle = Oracle(self.session, world)
         valid = self._valid(world, oracle, cases)
         if not valid:
             return
@@ -95,7 +94,7 @@ class Matrix:
     def _planned(self, world: World, case: Case) -> bool:
         """Whether headwater accepts a case; if not, it says so in words, or fails."""
         try:
-            Program(self._session, world.topics, {case.name: case.sql})
+            Program(self.session, world.topics, {case.name: case.sql})
         except UnsupportedQuery as error:
             self.results[case.name] = Result(case, "refused", str(error), construct=error.construct)
         except InvalidQuery as error:
@@ -172,7 +171,7 @@ class _Runs:
     def _unstable(self) -> list[str]:
         """The views that are planned otherwise when they are planned again."""
         topics = self._world.topics
-        session = self._matrix._session
+        session = self._matrix.session
         return [
             name
             for name, one in self._going.items()
@@ -213,7 +212,7 @@ class _Runs:
         named = getattr(error, "view", None)
         if named in names:
             others = [name for name in names if name != named]
-            return {named: first_line(error)} | (self._culprits(others, number) if others else {})
+            return {str(named): first_line(error)} | (self._culprits(others, number) if others else {})
         if len(names) == 1:
             return {names[0]: first_line(error)}
         middle = len(names) // 2
@@ -233,31 +232,31 @@ class _Runs:
         return None
 
     def _compare(self, app: App, number: int) -> None:
-        moment = self._world.moments[number]
         for name in list(self._going):
-            answers, result = self._answers[name], self._results[name]
-            try:
-                snapshot = app.snapshot([name])
-                content = snapshot.tables[name]
-                if snapshot.position != moment.position:
-                    self._fail(name, moment.step.title, f"is at {snapshot.position}, not at {moment.position}")
-                    continue
-            except Exception as error:  # noqa: BLE001 (a view that cannot be read is a finding)
-                self._fail(name, moment.step.title, first_line(error))
-                continue
-            expected = answers.tables[number]
-            verdict = judge(
-                content,
-                expected,
-                lambda sql=answers.case.sql: self._oracle.shuffled(sql, number),
-                lambda view=name: app.verify(view).equal,
-                unordered=_COLLECTED.search(answers.case.sql) is not None,
-            )
+            verdict = self._judged(app, name, number)
+            result = self._results[name]
             result.comparisons += 1
-            result.rows += expected.num_rows
+            result.rows += self._answers[name].tables[number].num_rows
             if verdict.outcome == "different":
-                self._fail(name, moment.step.title, verdict.detail)
+                self._fail(name, self._world.moments[number].step.title, verdict.detail)
             elif verdict.outcome == "open":
                 result.status = "open"
                 if verdict.detail not in result.notes:
                     result.notes.append(verdict.detail)
+
+    def _judged(self, app: App, name: str, number: int) -> Verdict:
+        answers, position = self._answers[name], self._world.moments[number].position
+        sql = answers.case.sql
+        try:
+            snapshot = app.snapshot([name])
+            if snapshot.position != position:
+                return Verdict("different", f"is at {snapshot.position}, not at {position}")
+            return judge(
+                snapshot.tables[name],
+                answers.tables[number],
+                lambda: self._oracle.shuffled(sql, number),
+                lambda: app.verify(name).equal,
+                unordered=_COLLECTED.search(sql) is not None,
+            )
+        except Exception as error:  # noqa: BLE001 (a view that cannot be read is a finding)
+            return Verdict("different", first_line(error))

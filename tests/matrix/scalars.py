@@ -120,8 +120,10 @@ _TEMPLATES: Mapping[str, Sequence[str]] = {
 _QUERIES: Mapping[str, str] = {
     "approx_top_k_estimate": "SELECT g, approx_top_k_estimate(approx_top_k_accumulate(s)) AS v FROM t GROUP BY g",
     "hll_sketch_estimate": "SELECT g, hll_sketch_estimate(hll_sketch_agg(i)) AS v FROM t GROUP BY g",
-    "hll_union": "SELECT g, hll_sketch_estimate(hll_union(hll_sketch_agg(i), hll_sketch_agg(o))) AS v FROM t GROUP BY g",
-    "session_window": "SELECT g, session_window.start AS a, count(*) AS n FROM t GROUP BY g, session_window(ts, '1 hour')",
+    "hll_union": "SELECT g, hll_sketch_estimate(hll_union(hll_sketch_agg(i), hll_sketch_agg(o))) AS v FROM t GROUP "
+    "BY g",
+    "session_window": "SELECT g, session_window.start AS a, count(*) AS n FROM t GROUP BY g, session_window(ts, '1 "
+    "hour')",
     "window": "SELECT g, window.start AS a, window.end AS z, count(*) AS n FROM t GROUP BY g, window(ts, '1 hour')",
     "window_time": "SELECT g, window_time(window) AS v, n FROM "
     "(SELECT g, window, count(*) AS n FROM t GROUP BY g, window(ts, '1 hour'))",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tests.matrix.aggregates import _SKETCHES, aggregate_functions, calls
+from tests.matrix.aggregates import SKETCHES, aggregate_functions, calls
 from tests.matrix.cases import Case, case_name
 from tests.matrix.functions import WINDOWS, Function, distinct
 
@@ -82,10 +82,10 @@ def window_cases(functions: Sequence[Function]) -> Iterator[Case]:
         if function.name in _VALUES:
             for number, call in enumerate(_VALUES[function.name]):
                 yield from _over(function.name, call, OVERS if number == 0 else _chosen(_FEW))
-        elif first and function.name not in _SKETCHES:
+        elif first and function.name not in SKETCHES:
             yield from _first_over(function, _chosen(_FEW))
-    for function, call in (("sum", "(i)"), ("rank", "()"), ("row_number", "()"), ("collect_list", "(id)")):
-        yield from _over(function, call, TYPED_OVERS)
+    for name, call in (("sum", "(i)"), ("rank", "()"), ("row_number", "()"), ("collect_list", "(id)")):
+        yield from _over(name, call, TYPED_OVERS)
     yield from _several()
 
 
@@ -116,9 +116,11 @@ def _several() -> Iterator[Case]:
     """Several windows in one view, over streams, filtered by, and one above the other."""
     over = "PARTITION BY g ORDER BY o"
     for name, sql in {
-        "two_orders": f"SELECT id, rank() OVER ({over}) AS a, row_number() OVER (PARTITION BY g ORDER BY id) AS b FROM t",
+        "two_orders": f"SELECT id, rank() OVER ({over}) AS a, row_number() OVER (PARTITION BY g ORDER BY id) AS b "
+        f"FROM t",
         "rank_and_rows": f"SELECT id, rank() OVER ({over}) AS a, dense_rank() OVER ({over}) AS b, "
-        f"percent_rank() OVER ({over}) AS c, cume_dist() OVER ({over}) AS d, ntile(2) OVER (PARTITION BY g ORDER BY o, id) "
+        f"percent_rank() OVER ({over}) AS c, cume_dist() OVER ({over}) AS d, ntile(2) OVER (PARTITION BY g ORDER BY "
+        f"o, id) "
         "AS e FROM t",
         "named": "SELECT id, sum(i) OVER w AS a, avg(d8) OVER w AS b, max(s) OVER w AS c FROM t "
         "WINDOW w AS (PARTITION BY g ORDER BY id)",

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
-from decimal import Decimal
 from math import inf, nan
 from pathlib import Path
 from random import Random
@@ -22,7 +20,6 @@ from headwater.log.topic import Topic
 from headwater.model.position import START, Position
 
 Row: TypeAlias = Mapping[str, Any]
-UTC = timezone.utc  # noqa: UP017
 
 DOMAINS: Mapping[str, Sequence[Any]] = {
     "tinyint": (0, 1, -1, 127, -128),
@@ -152,7 +149,7 @@ def build_world(name: str, directory: Path, seed: int) -> World:
     dice = Random(f"{name} {seed}")
     plans = WORLDS[name]
     steps = _History(dice, plans).steps()
-    positions = []
+    positions: list[Position] = []
     with open_log(directory) as log:
         for plan in plans:
             log.create(plan.name, plan.ddl, key=plan.key)
