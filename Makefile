@@ -1,6 +1,6 @@
 # Every command of the project; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server bench-demo servers pictures demo-pictures torture-log torture-capture fuzz-views lock clean
+.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server bench-demo servers pictures demo-pictures torture-log torture-capture fuzz-views fresh-machine lock clean
 
 bin := .venv/bin
 python := $(bin)/python
@@ -15,9 +15,11 @@ BENCH_OPTIONS ?=
 TORTURE_OPTIONS ?=
 MINUTES ?= 60
 FUZZ_OPTIONS ?=
+COMMAND ?= make test
+MACHINE_OPTIONS ?=
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(ready) ## make .venv from the lock and see to a Java for Spark
 
@@ -71,6 +73,9 @@ torture-log: setup ## kill writers of the log N times and look for lost records:
 
 fuzz-views: setup ## compare random views with Spark's batch queries: make fuzz-views MINUTES=60 FUZZ_OPTIONS='--seed 7'
 	$(python) tools/fuzz_views.py --minutes $(MINUTES) $(FUZZ_OPTIONS)
+
+fresh-machine: ## run make test, or another command, on a fresh Debian (as root): make fresh-machine COMMAND='make demo'
+	@tools/fresh_machine $(MACHINE_OPTIONS) $(COMMAND)
 
 lock: setup ## resolve pyproject.toml anew into requirements.lock
 	$(bin)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --fork-strategy fewest \

@@ -16,14 +16,14 @@ from headwater.connectors.webhooks.sender import Sender
 from headwater.connectors.webhooks.target import parse_target
 from headwater.connectors.webhooks.webhook import Webhook
 from headwater.engine.explanation import Explanation
-from headwater.engine.failures import UnknownView
+from headwater.engine.failures import UnknownView, ViewNotKept
 from headwater.engine.functions import Function
 from headwater.engine.manifest import Size
 from headwater.engine.pipeline import Pipeline, Progress
 from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.engine.store import Excluded, Generation, Store, delete_state
 from headwater.engine.subscription import Subscription
-from headwater.errors import ExternalError, UsageError, ViewNotKept
+from headwater.errors import ExternalError, RecordFailed, UsageError
 from headwater.log.embedded import EmbeddedLog, open_log
 from headwater.log.names import check_name
 from headwater.log.options import TopicOptions
@@ -270,12 +270,18 @@ class App:
 
     def batches(self, end: Position | None = None) -> Iterator[Progress]:
         """As `catch_up`, batch by batch."""
+        self._begin()
         yield from self.pipeline.catch_up(end)
+
+    def follow(self, stopped: Callable[[], bool]) -> Iterator[Progress]:
+        """Batches for as long as it is not stopped, each as soon as the log has moved."""
+        self._begin()
+        yield from self.pipeline.follow(stopped)
 
     def run(self, on_batch: Callable[[Progress], None] = lambda _: None) -> None:
         """Keeps all views up to date until `stop` is called, from another thread or by `on_batch`."""
         self._stopped.clear()
-        for progress in self.pipeline.follow(self._stopped.is_set):
+        for progress in self.follow(self._stopped.is_set):
             on_batch(progress)
             if self._stopped.is_set():
                 break
@@ -288,7 +294,9 @@ class App:
     def pipeline(self) -> Pipeline:
         """The running pipeline, which fences any other of this application."""
         if self._pipeline is None:
-            self._pipeline = self._begun()
+            self._pipeline = Pipeline(
+                self.log, self.directory, self.program, policies=self._policies, **self._pipeline_options
+            )
         return self._pipeline
 
     @property
@@ -296,27 +304,21 @@ class App:
         """The views that can be planned and not run, each with the reason; known once the pipeline has begun."""
         return dict(self._not_kept)
 
-    def _begun(self) -> Pipeline:
-        """A pipeline whose first batch, which has no records, has run: without the views that make it fail."""
-        pipeline = self._opened()
+    def _begin(self) -> None:
+        """Runs the first batch, which has no records; if a view makes it fail, the others are kept without it."""
+        pipeline = self.pipeline
         try:
             pipeline.begin()
-        except ExternalError:
-            pipeline.close()
+        except (ExternalError, RecordFailed):
             raise
         except Exception:
-            pipeline.close()
             self._not_kept = self.plan().broken()
             kept = {name: sql for name, sql in self._views.items() if name not in self._not_kept}
             if not self._not_kept or not kept:
                 raise
-            self._runtime = self._planned(kept)
-            pipeline = self._opened()
-            pipeline.begin()
-        return pipeline
-
-    def _opened(self) -> Pipeline:
-        return Pipeline(self.log, self.directory, self.program, policies=self._policies, **self._pipeline_options)
+            pipeline.close()
+            self._pipeline, self._runtime = None, self._planned(kept)
+            self.pipeline.begin()
 
     def read(self, view: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> pa.Table:
         """The rows of a view, at a position that is at least the given one."""

@@ -285,34 +285,6 @@ class ViewFailed(UsageError):
         self.view = view
 
 
-class ViewNotKept(UsageError):
-    """A view that could be planned and cannot be run; the other views of its application are kept without it."""
-
-    code = "view_not_kept"
-
-    def __init__(self, view: str, reason: str) -> None:
-        super().__init__(
-            f"View {view!r} is not kept up to date: {reason}",
-            hint="Write its SQL in another way, and please report this: what can be planned should run.",
-        )
-        self.view, self.reason = view, reason
-
-
-class InvariantBroken(HeadwaterError):
-    """A bug that was caught in time: a batch would have made a view wrong, so it was not committed."""
-
-    code = "invariant_broken"
-
-    def __init__(self, view: str | None, operator: str, reason: str) -> None:
-        super().__init__(
-            f"A batch was not published, because it would make view {view!r} wrong: {reason} (in {operator}). "
-            "The last version that was published stays readable.",
-            hint="This is a bug: please report it with the view's SQL. To rebuild the views from the log: "
-            "headwater state APP --delete, then run it again.",
-        )
-        self.view, self.operator, self.reason = view, operator, reason
-
-
 class RecordFailed(UsageError):
     """A record that makes a view fail; the pipeline has stopped before it."""
 

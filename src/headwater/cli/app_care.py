@@ -90,9 +90,9 @@ def _print_verifications(found: Sequence[Verification]) -> None:
             print_line(f"{one.view}: {what}{f' ({times} times)' if times > 1 else ''}: {row}")
         if len(one.differences) > DIFFERENCES_SHOWN_MAX:
             print_line(f"{one.view}: and {len(one.differences) - DIFFERENCES_SHOWN_MAX:,} more")
-        for row in one.excluded[:DIFFERENCES_SHOWN_MAX]:
-            place = f"topic {row.topic}, partition {row.partition}, offset {row.offset}"
-            print_line(f"{one.view}: set aside: {place}: {row.reason}")
+        for record in one.excluded[:DIFFERENCES_SHOWN_MAX]:
+            place = f"topic {record.topic}, partition {record.partition}, offset {record.offset}"
+            print_line(f"{one.view}: set aside: {place}: {record.reason}")
         for rule in one.decided_by:
             print_line(f"{one.view}: SQL leaves this open: {rule}")
 

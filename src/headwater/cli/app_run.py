@@ -115,12 +115,19 @@ def _stay(state: Running, error: UsageError) -> None:
 def _batches(app: App, ending: Ending, captures: Captures, *, once: bool) -> Iterator[Progress]:
     # Spark has put its own answer to Ctrl-C in place when it started, which ends the batch.
     ending.install()
-    begun = app.pipeline
-    for view, reason in app.not_kept.items():
-        complain(f"View {view!r} is not kept up to date, the others are: {reason}")
     if once:
-        return app.batches()
-    return _checked(begun.follow(lambda: ending.asked or captures.failure is not None), captures)
+        return _told(app, app.batches())
+    batches = _told(app, app.follow(lambda: ending.asked or captures.failure is not None))
+    return _checked(batches, captures)
+
+
+def _told(app: App, batches: Iterator[Progress]) -> Iterator[Progress]:
+    """The batches; before the first one, what the views are that cannot be kept."""
+    for place, progress in enumerate(batches):
+        if not place:
+            for view, reason in app.not_kept.items():
+                complain(f"View {view!r} is not kept up to date, the others are: {reason}")
+        yield progress
 
 
 def _checked(batches: Iterator[Progress], captures: Captures) -> Iterator[Progress]:

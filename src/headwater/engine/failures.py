@@ -1,8 +1,8 @@
-"""The errors of the engine's storage, each a case of one in `headwater.errors`."""
+"""The errors of the engine, each a case of one in `headwater.errors`."""
 
 from __future__ import annotations
 
-from headwater.errors import Corrupt, Determinate, ExternalError, PositionGone, UsageError
+from headwater.errors import Corrupt, Determinate, ExternalError, HeadwaterError, PositionGone, UsageError
 
 _REBUILD = "Delete the pipeline's state: nothing is lost, the next run rebuilds it from the log."
 
@@ -97,6 +97,34 @@ class UnknownView(UsageError):
         shown = ", ".join(sorted(known)[:10]) or "none yet"
         super().__init__(f"There is no view {name!r}.", hint=f"Views of this pipeline: {shown}.")
         self.name = name
+
+
+class ViewNotKept(UsageError):
+    """A view that could be planned and cannot be run; the other views of its application are kept without it."""
+
+    code = "view_not_kept"
+
+    def __init__(self, view: str, reason: str) -> None:
+        super().__init__(
+            f"View {view!r} is not kept up to date: {reason}",
+            hint="Write its SQL in another way, and please report this: what can be planned should run.",
+        )
+        self.view, self.reason = view, reason
+
+
+class InvariantBroken(HeadwaterError):
+    """A bug that was caught in time: a batch would have made a view wrong, so it was not committed."""
+
+    code = "invariant_broken"
+
+    def __init__(self, view: str | None, operator: str, reason: str) -> None:
+        super().__init__(
+            f"A batch was not published, because it would make view {view!r} wrong: {reason} (in {operator}). "
+            "The last version that was published stays readable.",
+            hint="This is a bug: please report it with the view's SQL. To rebuild the views from the log: "
+            "headwater state APP --delete, then run it again.",
+        )
+        self.view, self.operator, self.reason = view, operator, reason
 
 
 class ViewPositionGone(PositionGone):

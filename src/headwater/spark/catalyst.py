@@ -33,6 +33,7 @@ class Catalyst:
         self.session = session
         jvm: Any = session._jvm  # noqa: SLF001
         self._jvm = jvm
+        self._modules: dict[str, Any] = {}
         self._gateway: Any = session.sparkContext._gateway  # noqa: SLF001
         self.none = self.module("scala.None")
         self.nil = self.module("scala.collection.immutable.Nil")
@@ -41,13 +42,18 @@ class Catalyst:
         self._aliases = self.module(f"{_CATALYST}.expressions.Alias")
         self._substitution = self.module(f"{_CATALYST}.optimizer.CollapseProject")
         self._normalization = self.module(f"{_CATALYST}.optimizer.NormalizeFloatingNumbers")
+        self._kinds: dict[tuple[str, str], bool] = {}
         self.expressions = jvm.org.apache.spark.sql.catalyst.expressions
         self.plans = jvm.org.apache.spark.sql.catalyst.plans.logical
 
     def module(self, name: str) -> Any:
         """A Scala object by its name."""
-        loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        return self._jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)
+        if name not in self._modules:
+            loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+            self._modules[name] = (
+                self._jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)
+            )
+        return self._modules[name]
 
     def unapply(self, extractor: str, node: Node) -> list[Any] | None:
         """What one of Spark's own extractors makes of a node; None if it does not match."""
@@ -71,6 +77,13 @@ class Catalyst:
 
     def optimize(self, plan: Node) -> Node:
         return self.session._jsparkSession.sessionState().executePlan(plan, self._mode()).optimizedPlan()  # noqa: SLF001
+
+    def relation(self, schema: StructType) -> DataFrame:
+        """A relation without rows, of which Spark's optimizer does not know that it has none."""
+        given = self.module("org.apache.spark.sql.types.DataType").fromJson(schema.json())
+        rows = self.session.sparkContext._jsc.emptyRDD().rdd()  # noqa: SLF001
+        session = self.session._jsparkSession  # noqa: SLF001
+        return DataFrame(session.internalCreateDataFrame(rows, given, False), self.session)
 
     def frame(self, plan: Node) -> DataFrame:
         """A DataFrame of a plan."""
@@ -187,24 +200,31 @@ class Catalyst:
         return bool(self.module(f"{_CATALYST}.expressions.OrderUtils").isOrderable(given))
 
     def is_sequence(self, value: Any) -> bool:
-        return bool(is_instance_of(self._gateway, value, "scala.collection.immutable.Seq"))
+        return self._is(value, "scala.collection.immutable.Seq")
 
     def is_option(self, value: Any) -> bool:
-        return bool(is_instance_of(self._gateway, value, "scala.Option"))
+        return self._is(value, "scala.Option")
 
     def is_plan(self, value: Any) -> bool:
-        return bool(is_instance_of(self._gateway, value, f"{_CATALYST}.plans.logical.LogicalPlan"))
+        return self._is(value, f"{_CATALYST}.plans.logical.LogicalPlan")
 
     def is_statement(self, value: Any) -> bool:
         """Whether a parsed plan is a command, or a statement such as INSERT, and no query."""
         kinds = ("Command", "ParsedStatement")
-        return any(is_instance_of(self._gateway, value, f"{_CATALYST}.plans.logical.{one}") for one in kinds)
+        return any(self._is(value, f"{_CATALYST}.plans.logical.{one}") for one in kinds)
 
     def is_expression(self, value: Any) -> bool:
-        return bool(is_instance_of(self._gateway, value, f"{_CATALYST}.expressions.Expression"))
+        return self._is(value, f"{_CATALYST}.expressions.Expression")
 
     def is_subquery(self, value: Any) -> bool:
-        return bool(is_instance_of(self._gateway, value, f"{_CATALYST}.expressions.SubqueryExpression"))
+        return self._is(value, f"{_CATALYST}.expressions.SubqueryExpression")
+
+    def _is(self, value: Any, name: str) -> bool:
+        """Whether a value is of a class or a trait. Each class is asked for once: it takes several calls to Java."""
+        known = (str(value.getClass().getName()), name)
+        if known not in self._kinds:
+            self._kinds[known] = bool(is_instance_of(self._gateway, value, name))
+        return self._kinds[known]
 
     def _cast(self, value: Expression, name: str) -> Expression:
         mode = self.module(f"{_CATALYST}.expressions.EvalMode").ANSI()

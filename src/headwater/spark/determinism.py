@@ -15,7 +15,7 @@ from typing import Any
 from headwater.errors import UnsupportedQuery
 from headwater.spark.catalyst import Catalyst, Expression, Node, children, items, kind, unaliased
 from headwater.spark.settling import completed, in_settled_order
-from headwater.spark.vocabulary import Kind, check, classify, unorderable
+from headwater.spark.vocabulary import Kind, Place, check, classify, unorderable
 
 TIES = "ties in ORDER BY ... LIMIT are decided by all columns"
 WINDOWS = "rows that a window's order leaves equal are ordered by all columns"
@@ -26,7 +26,7 @@ LISTED = "listagg orders equal rows by the value"
 _WITH_EXPRESSIONS = frozenset({
     "Aggregate", "Project", "Filter", "Join", "LateralJoin", "Window", "Generate", "Sort",
 })  # fmt: skip
-_SUBQUERIES = ("ScalarSubquery", "Exists", "ListQuery", "LateralSubquery", "InSubquery")
+_SUBQUERIES = frozenset({"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery", "InSubquery"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,10 @@ def settled(catalyst: Catalyst, sql: str, plan: Node) -> Settled:
     found = check(str(plan.toJSON()), sql)
     if "Sample" in found.nodes:
         raise UnsupportedQuery("TABLESAMPLE", hint="Filter by a hash: WHERE pmod(xxhash64(id), 100) < 10.")
-    if not found.settled and not found.nodes & {"Sort", "Window"}:
+    aggregates = any(word.kind is Kind.SETTLED and word.place is Place.AGGREGATE for word in found.expressions)
+    if not aggregates and not found.nodes & {"Sort", "Window"}:
         return Settled(plan, ())
-    settlement = _Settlement(catalyst, aggregates=found.settled, subqueries=found.has(*_SUBQUERIES))
+    settlement = _Settlement(catalyst, aggregates=aggregates, subqueries=bool(found.names & _SUBQUERIES))
     made = settlement.plan(plan)
     if "Sort" in found.nodes and found.nodes & {"GlobalLimit", "Offset"}:
         settlement.rules.add(TIES)

@@ -8,7 +8,8 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException, PythonException, QueryContextType
 
-from headwater.errors import HeadwaterError, InternalError, InvalidQuery, InvariantBroken, UnsupportedQuery, ViewFailed
+from headwater.engine.failures import InvariantBroken
+from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery, ViewFailed
 
 OPERATOR = "headwater operator"
 """In the message of what a kernel refuses: the number of its operator follows."""

@@ -6,7 +6,7 @@ SQL does not tell upper from lower case, so neither do names here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pyspark.errors import PySparkException
 
@@ -15,14 +15,17 @@ from headwater.spark.catalyst import Catalyst, Node, items, kind
 from headwater.spark.failures import query_failure
 
 
-def in_order(catalyst: Catalyst, views: Mapping[str, str], topics: Sequence[str]) -> list[str]:
-    """The names of views so that each comes after those it reads. Raises `InvalidQuery`."""
+def in_order(views: Mapping[str, Collection[str]], topics: Sequence[str]) -> list[str]:
+    """The names of views so that each comes after those it reads. Raises `InvalidQuery`.
+
+    `views` has the names that each of them reads from.
+    """
     _check_names(views, topics)
     folded = {name.lower(): name for name in views}
     ambiguous = [name for name, count in Counter(topic.lower() for topic in topics).items() if count > 1]
     reads: dict[str, set[str]] = {}
-    for name, sql in views.items():
-        read = {one.lower() for one in names_read(catalyst, name, sql)}
+    for name, named in views.items():
+        read = {one.lower() for one in named}
         for topic in ambiguous:
             if topic in read:
                 alike = ", ".join(repr(one) for one in topics if one.lower() == topic)
@@ -51,7 +54,7 @@ def names_read(catalyst: Catalyst, view: str, sql: str) -> set[str]:
     return set(_relations(catalyst, plan))
 
 
-def _check_names(views: Mapping[str, str], topics: Sequence[str]) -> None:
+def _check_names(views: Collection[str], topics: Sequence[str]) -> None:
     known = {topic.lower(): f"topic {topic!r}" for topic in topics}
     for name in views:
         other = known.get(name.lower())

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.errors import PySparkTypeError
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType
 
-from headwater.errors import UnsupportedQuery
 from headwater.spark.catalyst import Catalyst, Expression, data_type
 from headwater.spark.flow import Flow, Native, Operator, Relation
+from headwater.spark.vocabulary import check_type
 from headwater.views.kernel import Kernel
 
 
@@ -58,10 +57,5 @@ def port_schema(prefix: str, columns: Sequence[Expression]) -> pa.Schema:
 
 def arrow_type(given: DataType) -> pa.DataType:
     """The Arrow type of a column. Raises `UnsupportedQuery` if it has none that means the same."""
-    if "collate" in given.simpleString():
-        raise UnsupportedQuery(f"the type {given.simpleString()}", hint="Compare lower(...) or upper(...) instead.")
-    try:
-        return to_arrow_type(given, timezone="UTC")
-    except PySparkTypeError as error:
-        hint = "Cast it to another type, such as a string or a number."
-        raise UnsupportedQuery(f"the type {given.simpleString()}", hint=hint) from error
+    check_type(given)
+    return to_arrow_type(given, timezone="UTC")

@@ -77,7 +77,8 @@ class Program:
         self.views: dict[str, PlannedView] = {}
         for function in functions:
             register(self.session, function)
-        ordered = in_order(self.catalyst, views, list(self._topics))
+        self._named = {name: names_read(self.catalyst, name, sql) for name, sql in views.items()}
+        ordered = in_order(self._named, list(self._topics))
         for topic in topics:
             self._register(topic.name, topic_schema(topic))
         for name in ordered:
@@ -178,7 +179,7 @@ class Program:
     def _register(self, name: str, schema: StructType) -> None:
         """A name that SQL can use, as a relation without rows."""
         nullable = StructType([StructField(field.name, field.dataType) for field in schema.fields])
-        frame = self.session.createDataFrame(self.session.sparkContext.emptyRDD(), nullable)
+        frame = self.catalyst.relation(nullable)
         frame.createOrReplaceTempView(f"`{name}`")
         self._leaves[int(analyzed(frame).rdd().id())] = name
 
@@ -200,13 +201,13 @@ class Program:
         except Py4JJavaError as error:
             raise self._spark_fails(name, sql, error) from error
         made = sorted(set(self.flow.operators) - before)
-        self.views[name] = PlannedView(name, sql, schema, plan.rules, made, self._reads(name, sql))
+        self.views[name] = PlannedView(name, sql, schema, plan.rules, made, self._reads(name))
         self._relations[name] = relation
         self._register(name, StructType([StructField(c, t) for c, t in zip(names, types, strict=True)]))
 
-    def _reads(self, name: str, sql: str) -> list[str]:
+    def _reads(self, name: str) -> list[str]:
         """The topics and views that a query names."""
-        named = {read.lower() for read in names_read(self.catalyst, name, sql)}
+        named = {read.lower() for read in self._named[name]}
         return [known for known in (*self._topics, *self.views) if known.lower() in named]
 
     def _spark_fails(self, name: str, sql: str, error: Exception) -> Exception:

@@ -1,8 +1,8 @@
 """Verification: a view's SQL as an ordinary batch query over the log at the view's position, compared with the view.
 
 The query is run by raw Spark: nothing of the planner, the kernels or the state takes part in it. Where SQL itself
-leaves the answer open (rows that tie, the order of a list), Spark's answer is an accident; that it changes when the rows
-are shuffled tells so, and then the settled plan decides.
+leaves the answer open (rows that tie, the order of a list), Spark's answer is an accident. That it changes when the
+rows are shuffled shows as much, and then the settled plan decides.
 """
 
 from __future__ import annotations

@@ -27,6 +27,8 @@ class Driver:
         self._added = dict(self.state)
         self.content: Counter[Row] = Counter()
         self.out: list[Change] = []
+        self.handed: list[Row] = []
+        """The rows that the last step handed to a node of Spark's."""
         self.first = True
         self._known: dict[tuple[object, ...], int] = {}
 
@@ -49,6 +51,9 @@ class Driver:
         types = [pa.int64(), *(field.type for field in self.kernel.output), pa.int64()]
         assert [field.type for field in result.out.schema] == types
         self.out = changes_of(result.out.drop_columns([HASH]))
+        self.handed = (
+            [row for row, _ in changes_of(result.rows.drop_columns([HASH]))] if result.rows is not None else []
+        )
         self._check_hashes(result.out[HASH].to_pylist())
         for row, weight in self.out:
             self.content[identity(row)] += weight
@@ -97,6 +102,8 @@ class Driver:
         return pa.concat_tables([table.slice(1, middle), table.slice(1 + middle)])
 
     def _hash(self, row: Row, key: Sequence[int]) -> int:
+        if not key:
+            return 0
         found = zlib.crc32(repr([identity(normal(row[number])) for number in key]).encode()) % self.hashes
         return self._known.setdefault(_key(row, key), found)
 

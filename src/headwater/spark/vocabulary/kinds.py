@@ -8,7 +8,7 @@ from typing import Final
 from headwater.spark.vocabulary import tables
 
 EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions."
-PLANS: Final = ("org.apache.spark.sql.catalyst.plans.logical.", "org.apache.spark.sql.execution.")
+_RELATIONS: Final = "org.apache.spark.sql.catalyst.plans.logical."
 _BUILDERS = ("ExpressionBuilder", "GeneratorBuilder", "Builder")
 
 
@@ -41,6 +41,7 @@ def _classified() -> dict[str, Kind]:
 
 
 _KINDS: Final = _classified()
+_OF_VALUES: Final = frozenset(name.rpartition(".")[2] for name in tables.AGGREGATES.split())
 
 
 def names() -> frozenset[str]:
@@ -55,10 +56,9 @@ def classify(class_name: str) -> Kind | None:
 
 def classify_registered(class_name: str) -> Kind | None:
     """The kind of a function by the class that Spark's registry names, which may be one that builds an expression."""
-    for plans in PLANS:
-        if class_name.startswith(plans):
-            accepted = tables.RELATIONS.get(class_name.removeprefix(plans))
-            return None if accepted is None else Kind.DETERMINISTIC if accepted else Kind.ENVIRONMENT
+    if class_name.startswith(_RELATIONS):
+        accepted = tables.RELATIONS.get(class_name.removeprefix(_RELATIONS))
+        return None if accepted is None else Kind.DETERMINISTIC if accepted else Kind.ENVIRONMENT
     kind = classify(class_name)
     if kind is not None:
         return kind
@@ -68,6 +68,11 @@ def classify_registered(class_name: str) -> Kind | None:
             built = tables.BUILDERS.get(built, built)
             return Kind.ORDER if built in tables.IN_TEXT else _built(built)
     return None
+
+
+def is_settled_by_values(name: str) -> bool:
+    """Whether an aggregate, by the simple name of its class, has one result for the same rows in any order."""
+    return name in _OF_VALUES
 
 
 def _built(name: str) -> Kind | None:

@@ -1,296 +1,228 @@
-"""Whether a view may be made of the expressions in its plan: what is refused, and what to write instead."""
+"""Whether a view may be made of the words in its plan and its text: what is refused, and what to write instead."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from typing import Final
 
 from headwater.errors import UnsupportedQuery
 from headwater.spark.vocabulary import tables
-from headwater.spark.vocabulary.kinds import Kind, classify
+from headwater.spark.vocabulary.kinds import Kind
 from headwater.spark.vocabulary.lexer import Token, called, tokens
 from headwater.spark.vocabulary.moments import casts_special, special_literals
-from headwater.spark.vocabulary.tree import Tree, read
+from headwater.spark.vocabulary.words import Place, Word, Words, words
 
 _NOT_OF_THE_LOG = "its value is not a function of the log"
+_BY_ORDER = "its result depends on the order of rows"
+_BY_CHANCE = "its result depends on the order of rows or on chance"
+_OVERFLOW = "whether it overflows depends on the order of rows"
+_UNKNOWN = "nothing is known about what its value depends on"
+_EQUAL = "values that are equal but not the same leave open which of them is shown"
+
 _TIME = "Use a column with a time, or append clock ticks to a topic."
-_CHANCE = "Compute it where the record is made, and append it as a column."
+_COMPUTE = "Compute it where the record is made, and append it as a column."
 _COLUMNS = "Use the columns of the record."
 _FUNCTION = "Register a function with app.function."
-_BY_ORDER = "its result depends on the order of rows"
-_FIRST = "Say which row is meant: min_by(value, order), or first_value(...) OVER (... ORDER BY ...)."
-_LAST = "Say which row is meant: max_by(value, order), or last_value(...) OVER (... ORDER BY ...)."
-_ANY = "Say which value is meant: min(value) or max(value)."
-_SKETCH = "Count exactly: count(DISTINCT ...) and GROUP BY cost the same here."
+_COUNT = "count(DISTINCT ...) is exact, and costs the same here."
 _PERCENTILE = "percentile(...) is exact, and costs the same here."
+_TOP = "Count with GROUP BY, and take the first with ORDER BY ... LIMIT."
 _VECTOR = "Take the elements apart with posexplode, and sum them up as doubles."
 _MOMENT = "Write the date or the time itself, or use a column with a time."
-_COLLATION = "Compare lower(...) with lower(...)."
+_LOWER = "Compare lower(...) with lower(...)."
 
-_HINTS: dict[Kind, str] = {
+_HINTS: Final = {
     Kind.CLOCK: _TIME,
-    Kind.CHANCE: _CHANCE,
-    Kind.ENVIRONMENT: _CHANCE,
-    Kind.UNSTABLE: _SKETCH,
-    Kind.COLLATION: _COLLATION,
+    Kind.CHANCE: _COMPUTE,
+    Kind.ENVIRONMENT: _COMPUTE,
+    Kind.UNSTABLE: _COUNT,
+    Kind.COLLATION: _LOWER,
 }
-_HINTS_BY_NAME = {
-    "CallMethodViaReflection": _FUNCTION,
-    "CurrentTimeZone": "Name the time zone.",
-    "FromAvro": _FUNCTION,
-    "FromProtobuf": _FUNCTION,
-    "KllSketchMergeBigint": _CHANCE,
-    "KllSketchMergeDouble": _CHANCE,
-    "KllSketchMergeFloat": _CHANCE,
-    "MonotonicallyIncreasingID": _COLUMNS,
-    "SchemaOfAvro": _FUNCTION,
-    "SparkPartitionID": _COLUMNS,
-    "ToAvro": _FUNCTION,
-    "ToProtobuf": _FUNCTION,
-    "TryReflect": _FUNCTION,
-    "VariableReference": "Write the value itself.",
-    "VectorAvg": _VECTOR,
-    "VectorSum": _VECTOR,
-    "aggregate.ApproximatePercentile": _PERCENTILE,
-    "aggregate.HistogramNumeric": "Group by width_bucket(...), and count.",
-    "variant.SchemaOfVariantAgg": "Collect the schemas: collect_set(schema_of_variant(...)).",
+_HINTS_BY_FUNCTION: Final = {
+    "any_value": "Say which value is meant: min(value) or max(value).",
+    "approx_percentile": _PERCENTILE,
+    "approx_top_k": _TOP,
+    "approx_top_k_accumulate": _TOP,
+    "approx_top_k_combine": _TOP,
+    "collect_union": "Use array_distinct(flatten(collect_list(...))).",
+    "current_timezone": "Name the time zone.",
+    "first": "Say which row is meant: min_by(value, order), or first_value(...) OVER (... ORDER BY ...).",
+    "from_avro": _FUNCTION,
+    "from_protobuf": _FUNCTION,
+    "histogram_numeric": "Count with GROUP BY width_bucket(...).",
+    "kll_merge_agg_bigint": _PERCENTILE,
+    "kll_merge_agg_double": _PERCENTILE,
+    "kll_merge_agg_float": _PERCENTILE,
+    "kll_sketch_agg_bigint": _PERCENTILE,
+    "kll_sketch_agg_double": _PERCENTILE,
+    "kll_sketch_agg_float": _PERCENTILE,
+    "kll_sketch_merge_bigint": _COMPUTE,
+    "kll_sketch_merge_double": _COMPUTE,
+    "kll_sketch_merge_float": _COMPUTE,
+    "last": "Say which row is meant: max_by(value, order), or last_value(...) OVER (... ORDER BY ...).",
+    "monotonically_increasing_id": _COLUMNS,
+    "reflect": _FUNCTION,
+    "schema_of_avro": _FUNCTION,
+    "spark_partition_id": _COLUMNS,
+    "to_avro": _FUNCTION,
+    "to_protobuf": _FUNCTION,
+    "try_avg": "avg(...) fails if it overflows.",
+    "try_reflect": _FUNCTION,
+    "try_sum": "sum(...) fails if it overflows, and sum(CAST(... AS decimal(38, 0))) does not.",
+    "a variable of the session": "Write the value itself.",
+    "vector_avg": _VECTOR,
+    "vector_sum": _VECTOR,
 }
-_WITHOUT_ORDER = {
-    "aggregate.AnyValue": _ANY,
-    "aggregate.CollectUnion": "Use array_distinct(flatten(collect_list(...))).",
-    "aggregate.First": _FIRST,
-    "aggregate.Last": _LAST,
+_BY_NAME: Final = {
+    **tables.ORDER,
+    **tables.CLOCK,
+    **tables.CHANCE,
+    **tables.ENVIRONMENT,
+    **tables.UNSTABLE,
+    **tables.COLLATION,
 }
-_SCALAR_UDF_TYPES = frozenset({100, 101, 200, 204, 250, 251})
-
-
-class Place(Enum):
-    """Where an expression stands."""
-
-    ROW = "computed from one row"
-    AGGREGATE = "computed from the rows of a group"
-    WINDOW = "computed from the rows of a window, which have an order"
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """An expression of a plan, with what decides about it."""
-
-    node: Tree
-    place: Place
-    parent: Tree | None
-
-    @property
-    def name(self) -> str:
-        return self.node.name
-
-    @property
-    def kind(self) -> Kind | None:
-        return classify(self.node.class_name)
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """What a plan says: its expressions, and the names of its nodes; subqueries included."""
-
-    expressions: tuple[Word, ...]
-    nodes: frozenset[str]
-
-    def aggregates(self, *names: str) -> bool:
-        """Whether there is an aggregate of one of these classes outside of windows: `CollectList`, for example."""
-        wanted = {f"aggregate.{name}" for name in names}
-        return any(word.name in wanted and word.place is Place.AGGREGATE for word in self.expressions)
-
-    def has(self, *names: str) -> bool:
-        """Whether there is an expression of one of these classes."""
-        return any(word.name in names for word in self.expressions)
-
-    @property
-    def settled(self) -> bool:
-        """Whether there is an aggregate whose order has to be settled."""
-        return any(word.kind is Kind.SETTLED and word.place is Place.AGGREGATE for word in self.expressions)
-
-
-def words(plan_json: str) -> Words:
-    """Reads what `toJSON` gives of an analyzed plan."""
-    nodes: set[str] = set()
-    found = []
-    waiting: list[tuple[Tree, Tree | None, bool]] = [(read(plan_json), None, False)]
-    while waiting:
-        node, parent, over_window = waiting.pop()
-        if node.is_plan:
-            nodes.add(node.name)
-        else:
-            found.append(Word(node, _place(node, parent, over_window=over_window), parent))
-        waiting.extend((tree, None, False) for tree in node.inside())
-        waiting.extend((child, node, _over_window(node, parent, child)) for child in reversed(node.children))
-    return Words(tuple(found), frozenset(nodes))
-
-
-def _over_window(node: Tree, parent: Tree | None, child: Tree) -> bool:
-    """Whether a child is the function of a window expression, with or without an aggregate expression in between."""
-    if node.name == "WindowExpression":
-        return child is node.child("windowFunction")
-    aggregate = node.name == "aggregate.AggregateExpression" and child is node.child("aggregateFunction")
-    return aggregate and parent is not None and parent.name == "WindowExpression"
-
-
-def _place(node: Tree, parent: Tree | None, *, over_window: bool) -> Place:
-    if over_window:
-        return Place.WINDOW
-    aggregate = parent is not None and parent.name == "aggregate.AggregateExpression"
-    return (
-        Place.AGGREGATE if aggregate and parent is not None and node is parent.child("aggregateFunction") else Place.ROW
-    )
+# The types of functions in Python that give one value for each row: with pickle, pandas or Arrow.
+_SCALAR_FUNCTIONS: Final = frozenset({100, 101, 200, 204, 250, 251})
 
 
 def check(plan_json: str, sql: str) -> Words:
-    """What a view's analyzed plan says. Raises `UnsupportedQuery` for what is not a function of the log."""
-    found = words(plan_json)
-    pieces = tuple(tokens(sql))
-    for word in found.expressions:
-        _check_word(word)
-    _check_text(pieces, found)
+    """What a view's analyzed plan says. Raises `UnsupportedQuery` if it is not a function of the log alone."""
+    found, pieces = words(plan_json), tuple(tokens(sql))
+    functions = called(pieces)
+    for refusal in _refusals(found, pieces, functions):
+        raise _as_called(refusal, functions)
     return found
 
 
-def _check_text(pieces: Sequence[Token], found: Words) -> None:
-    """Refuses what is in the text and not to be seen in the plan."""
+def unorderable(function: str, type_name: str) -> UnsupportedQuery:
+    """What is said of an aggregate whose values would have to be put in order, and cannot be compared."""
+    detail = f"values of type {type_name} cannot be put in order"
+    return UnsupportedQuery(f"{function}()", detail, hint="Make it text with to_json(...).")
+
+
+def _refusals(found: Words, pieces: Sequence[Token], functions: set[str]) -> Iterator[UnsupportedQuery]:
+    yield from _refusals_of_nodes(found)
+    for word in found.expressions:
+        refusal = _refusal(word)
+        if refusal is not None:
+            yield refusal
+    yield from _refusals_of_text(found, pieces, functions)
+
+
+def _refusal(word: Word) -> UnsupportedQuery | None:
+    if word.kind is None:
+        return UnsupportedQuery(f"Spark's expression {word.node.simple_name}", _UNKNOWN, hint=_FUNCTION)
+    if word.kind is Kind.ORDER:
+        return None if word.place is Place.WINDOW else _without_order(word)
+    if word.kind in _HINTS:
+        return _not_of_the_log(word, _HINTS[word.kind])
+    rule = _RULES.get(word.name)
+    return None if rule is None else rule(word)
+
+
+def _as_called(refusal: UnsupportedQuery, functions: set[str]) -> UnsupportedQuery:
+    """The refusal with the name by which the query calls the function, which may have several."""
+    name, bracket, rest = refusal.construct.partition("(")
+    alias = next((alias for alias in tables.ALIASES.get(name, "").split() if alias in functions), None)
+    if alias is None or name in functions:
+        return refusal
+    return UnsupportedQuery(f"{alias}{bracket}{rest}", refusal.detail, hint=refusal.hint)
+
+
+def _refusals_of_nodes(found: Words) -> Iterator[UnsupportedQuery]:
+    if "Sample" in found.nodes:
+        yield UnsupportedQuery("TABLESAMPLE", hint="Filter by a hash: WHERE pmod(xxhash64(id), 100) < 10.")
+    if "PythonWorkerLogs" in found.nodes:
+        yield UnsupportedQuery("python_worker_logs()", _NOT_OF_THE_LOG, hint="Append the logs to a topic.")
+
+
+def _refusals_of_text(found: Words, pieces: Sequence[Token], functions: set[str]) -> Iterator[UnsupportedQuery]:
+    """What is in the text and not to be seen in the plan."""
     for literal in special_literals(pieces):
-        raise UnsupportedQuery(f"the literal {literal}", _NOT_OF_THE_LOG, hint=_MOMENT)
-    functions = called(pieces)
-    for name in sorted(functions & tables.IN_TEXT.keys()):
-        raise UnsupportedQuery(
-            f"{name}()", "whether it overflows depends on the order of rows", hint=tables.IN_TEXT[name]
-        )
-    # Spark evaluates the rows of VALUES when it analyzes a query, if it can.
-    if "values" in {piece.text for piece in pieces}:
-        for name, class_name in (("version", "SparkVersion"), ("aes_encrypt", "AesEncrypt")):
-            if name in functions and not found.has(class_name):
-                raise UnsupportedQuery(f"{name}() in VALUES", _NOT_OF_THE_LOG, hint=_CHANCE)
-
-
-def _check_word(word: Word) -> None:
-    kind = word.kind
-    if kind is None:
-        raise UnsupportedQuery(
-            f"{_phrase(word.node)}", "nothing is known about what its value depends on", hint=_FUNCTION
-        )
-    for rule in _RULES:
-        rule(word)
-    if kind is Kind.ORDER and word.place is not Place.WINDOW:
-        raise _without_order(word)
-    if kind in _HINTS:
-        raise _not_of_the_log(word, kind)
-
-
-def _check_moment(word: Word) -> None:
-    if casts_special(word.node):
-        construct = "a string that is cast to a time when the query is planned"
-        raise UnsupportedQuery(construct, "it may mean now, today, tomorrow or yesterday", hint=_MOMENT)
-
-
-def _check_list(word: Word) -> None:
-    if word.name == "aggregate.ListAgg" and word.place is Place.AGGREGATE and not word.node.fields["orderExpressions"]:
-        hint = "Say in which order: listagg(...) WITHIN GROUP (ORDER BY ...)."
-        raise UnsupportedQuery("listagg() without an order", hint=hint)
-
-
-def _check_mode(word: Word) -> None:
-    if word.name == "aggregate.Mode" and word.place is Place.AGGREGATE and "reverseOpt" not in word.node.fields:
-        hint = (
-            "Say which of them: mode(..., true) gives the least, mode() WITHIN GROUP (ORDER BY ... DESC) the greatest."
-        )
-        raise UnsupportedQuery("mode() without an order", "several values may be the most frequent", hint=hint)
-
-
-def _check_encryption(word: Word) -> None:
-    if word.name != "AesEncrypt":
-        return
-    mode, start = word.node.child("mode"), word.node.child("iv")
-    without_start = mode is not None and str(mode.fields.get("value")).upper() == "ECB"
-    given = start is not None and any(part.fields.get("value") for part in start.walk())
-    if not without_start and not given:
-        hint = "Give the initialization vector: aes_encrypt(value, key, 'CBC', 'PKCS', unhex('...'))."
-        raise UnsupportedQuery("aes_encrypt() with a random initialization vector", _NOT_OF_THE_LOG, hint=hint)
-
-
-def _check_function(word: Word) -> None:
-    if word.name != "PythonUDF":
-        return
-    fields = word.node.fields
-    if not fields["udfDeterministic"] or fields["evalType"] not in _SCALAR_UDF_TYPES:
-        raise UnsupportedQuery(f"{fields['name']}()", _NOT_OF_THE_LOG, hint=_FUNCTION)
-
-
-def _check_collation(word: Word) -> None:
-    for field in ("dataType", "schema", "targetType"):
-        if " collate " in json.dumps(word.node.fields.get(field)):
-            raise _not_of_the_log(word, Kind.COLLATION)
-
-
-_RULES: tuple[Callable[[Word], None], ...] = (
-    _check_moment,
-    _check_list,
-    _check_mode,
-    _check_encryption,
-    _check_function,
-    _check_collation,
-)
+        yield UnsupportedQuery(f"the literal {literal}", _NOT_OF_THE_LOG, hint=_MOMENT)
+    for name in sorted(functions & tables.IN_TEXT):
+        yield UnsupportedQuery(f"{name}()", _OVERFLOW, hint=_HINTS_BY_FUNCTION[name])
+    # Spark computes the rows of VALUES while it analyzes the query, if it can.
+    if any(piece.text == "values" for piece in pieces):
+        for name, class_name in tables.COMPUTED_IN_VALUES.items():
+            if name in functions and class_name not in found.names:
+                yield UnsupportedQuery(f"{name}() in VALUES", _NOT_OF_THE_LOG, hint=_COMPUTE)
 
 
 def _without_order(word: Word) -> UnsupportedQuery:
-    name = tables.ORDER[word.name]
+    name = _BY_NAME[word.name]
     if word.name == "aggregate.MaxMinByK":
         name = "min_by" if word.node.fields["reverse"] else "max_by"
-        construct, hint = (
-            f"{name}() of several values",
-            "Use rank() or row_number() OVER (... ORDER BY ...) in QUALIFY.",
-        )
-        return UnsupportedQuery(construct, _BY_ORDER, hint=hint)
-    return UnsupportedQuery(f"{name}() without an order", hint=_WITHOUT_ORDER.get(word.name, ""))
+        hint = "Number the rows, and take the first: QUALIFY row_number() OVER (... ORDER BY ...) <= 3."
+        return UnsupportedQuery(f"{name}() of several values", _BY_ORDER, hint=hint)
+    return UnsupportedQuery(f"{name}() without an order", hint=_HINTS_BY_FUNCTION.get(name, ""))
 
 
-def _not_of_the_log(word: Word, kind: Kind) -> UnsupportedQuery:
-    hint = _HINTS_BY_NAME.get(word.name, _HINTS[kind])
-    if kind is Kind.COLLATION:
-        detail = "values that are equal but not the same leave open which of them is shown"
-        return UnsupportedQuery("COLLATE", detail, hint=hint)
-    if kind is Kind.UNSTABLE:
-        return UnsupportedQuery(_phrase(word.node), "it depends on the order of rows, or on chance", hint=hint)
+def _not_of_the_log(word: Word, hint: str) -> UnsupportedQuery:
+    name = _BY_NAME[word.name]
     parent = word.parent.name if word.parent is not None else ""
-    if kind is Kind.CLOCK and parent in ("UnixTimestamp", "ToUnixTimestamp"):
-        return UnsupportedQuery("unix_timestamp()", _NOT_OF_THE_LOG, hint=hint)
+    if word.kind is Kind.COLLATION:
+        return UnsupportedQuery("COLLATE", _EQUAL, hint=hint)
+    if word.kind is Kind.CLOCK and parent in ("UnixTimestamp", "ToUnixTimestamp"):
+        name = "unix_timestamp"
     if parent == "ConvertTimezone":
-        hint = "Name the time zone: convert_timezone('UTC', ..., ...)."
-        return UnsupportedQuery("convert_timezone() from the zone of the session", _NOT_OF_THE_LOG, hint=hint)
-    return UnsupportedQuery(_phrase(word.node), _NOT_OF_THE_LOG, hint=hint)
+        hint = "Name both time zones: convert_timezone('UTC', 'Europe/Berlin', at)."
+        return UnsupportedQuery("convert_timezone() from the time zone of the session", _NOT_OF_THE_LOG, hint=hint)
+    detail = _BY_CHANCE if word.kind is Kind.UNSTABLE else _NOT_OF_THE_LOG
+    return UnsupportedQuery(name if " " in name else f"{name}()", detail, hint=_HINTS_BY_FUNCTION.get(name, hint))
 
 
-def _phrase(node: Tree) -> str:
-    """An expression as SQL calls it, or as Spark does."""
-    for table in _NAMED:
-        if node.name in table:
-            name = table[node.name]
-            return name if " " in name else f"{name}()"
-    return f"Spark's expression {node.name}"
+def _unordered_list(word: Word) -> UnsupportedQuery | None:
+    if word.place is Place.WINDOW or word.node.fields["orderExpressions"]:
+        return None
+    hint = "Say in which order: listagg(...) WITHIN GROUP (ORDER BY ...)."
+    return UnsupportedQuery("listagg() without an order", hint=hint)
 
 
-_NAMED = (tables.CLOCK, tables.CHANCE, tables.ENVIRONMENT, tables.UNSTABLE, tables.ORDER, tables.SETTLED)
+def _unordered_mode(word: Word) -> UnsupportedQuery | None:
+    if word.place is Place.WINDOW or "reverseOpt" in word.node.fields:
+        return None
+    hint = "mode(value, true) gives the least of them, mode() WITHIN GROUP (ORDER BY value DESC) the greatest."
+    return UnsupportedQuery("mode() without an order", "several values may be the most frequent", hint=hint)
 
 
-def unorderable(function: str, type_name: str) -> UnsupportedQuery:
-    """What is said of an aggregate that would have to be put in order, but whose values cannot be compared."""
-    detail = f"values of type {type_name} cannot be put in order"
-    return UnsupportedQuery(f"{function}()", detail, hint="Turn the value into text with to_json(...).")
+def _random_encryption(word: Word) -> UnsupportedQuery | None:
+    mode, start = word.node.child("mode"), word.node.child("iv")
+    if mode is not None and str(mode.fields.get("value")).upper() == "ECB":
+        return None
+    if start is not None and any(part.fields.get("value") for part in start.walk()):
+        return None
+    hint = "Give it one: aes_encrypt(value, key, 'CBC', 'PKCS', unhex('...'))."
+    return UnsupportedQuery("aes_encrypt() with a random initialization vector", _NOT_OF_THE_LOG, hint=hint)
 
 
-def refused(node_words: Words) -> Iterator[UnsupportedQuery]:
-    """Every reason to refuse a plan, for reports; `check` raises the first of them."""
-    for word in node_words.expressions:
-        try:
-            _check_word(word)
-        except UnsupportedQuery as error:
-            yield error
+def _open_function(word: Word) -> UnsupportedQuery | None:
+    fields = word.node.fields
+    if fields["udfDeterministic"] and fields["evalType"] in _SCALAR_FUNCTIONS:
+        return None
+    return UnsupportedQuery(f"{fields['name']}()", _NOT_OF_THE_LOG, hint=_FUNCTION)
+
+
+def _cast(word: Word) -> UnsupportedQuery | None:
+    if not casts_special(word.node):
+        return _collated(word)
+    construct = "a string that becomes a time when the query is planned"
+    return UnsupportedQuery(construct, "it may mean now, today, tomorrow or yesterday", hint=_MOMENT)
+
+
+def _collated(word: Word) -> UnsupportedQuery | None:
+    return UnsupportedQuery("COLLATE", _EQUAL, hint=_LOWER) if " collate " in str(word.node.fields) else None
+
+
+_RULES: Final[dict[str, Callable[[Word], UnsupportedQuery | None]]] = {
+    "AesEncrypt": _random_encryption,
+    "Cast": _cast,
+    "CsvToStructs": _collated,
+    "JsonToStructs": _collated,
+    "ParseToDate": _cast,
+    "ParseToTimestamp": _cast,
+    "PythonUDF": _open_function,
+    "XmlToStructs": _collated,
+    "aggregate.ListAgg": _unordered_list,
+    "aggregate.Mode": _unordered_mode,
+    "variant.VariantGet": _collated,
+}

@@ -99,7 +99,7 @@ AGGREGATES = """
     aggregate.PercentileDisc aggregate.PivotFirst aggregate.RegrAvgX aggregate.RegrAvgY aggregate.RegrCount
     aggregate.RegrIntercept aggregate.RegrR2 aggregate.RegrReplacement aggregate.RegrSXX aggregate.RegrSXY
     aggregate.RegrSYY aggregate.RegrSlope aggregate.Skewness aggregate.StddevPop aggregate.StddevSamp aggregate.Sum
-    aggregate.VariancePop aggregate.VarianceSamp
+    aggregate.VariancePop aggregate.VarianceSamp variant.SchemaOfVariantAgg
 """
 """Aggregates whose result is the same for every order of their rows, but for the last bits of a double."""
 
@@ -208,7 +208,6 @@ UNSTABLE = {
     "aggregate.TupleSketchAggInteger": "tuple_sketch_agg_integer",
     "aggregate.TupleUnionAggDouble": "tuple_union_agg_double",
     "aggregate.TupleUnionAggInteger": "tuple_union_agg_integer",
-    "variant.SchemaOfVariantAgg": "schema_of_variant_agg",
 }
 """Approximations and sums whose bits depend on the order of rows, or on chance."""
 
@@ -244,11 +243,25 @@ BUILDERS = {
 RELATIONS = {"Range": True, "PythonWorkerLogs": False}
 """Functions that are relations, not expressions, and whether they are accepted."""
 
-IN_TEXT = {
-    "try_avg": "Whether a sum overflows depends on the order of rows. avg(...) fails if it does.",
-    "try_sum": "sum(...) fails if it does not fit; sum(cast(... AS decimal(38, 0))) fits.",
+IN_TEXT = frozenset({"try_avg", "try_sum"})
+"""Functions that a plan does not tell from others. Whether a partial sum overflows depends on the order of rows."""
+
+COMPUTED_IN_VALUES = {"aes_encrypt": "AesEncrypt", "version": "SparkVersion"}
+"""Functions that are not in a plan where VALUES has them, with their classes."""
+
+ALIASES = {
+    "approx_percentile": "percentile_approx",
+    "current_database": "current_schema",
+    "current_date": "curdate",
+    "current_time": "localtime",
+    "current_user": "session_user user",
+    "first": "first_value",
+    "last": "last_value",
+    "listagg": "string_agg",
+    "rand": "random",
+    "reflect": "java_method",
 }
-"""Functions that a plan does not tell from others, by name, with what to do instead."""
+"""Other names of functions that are refused."""
 
 INPUTS = """
     AttributeReference CommonExpressionRef Exists InSubquery NamedLambdaVariable OuterReference PythonUDF ScalarSubquery

@@ -1,4 +1,4 @@
-"""Plans as JSON: what Spark's `toJSON` gives of a plan, read into trees of plan nodes and expressions.
+"""Plans as JSON: what Spark's `toJSON` gives of a plan, read into trees of plan nodes and of expressions.
 
 Spark writes a tree as the list of its nodes, each before its children. Other trees stand inside a node: the expressions
 of a plan node, and the plan of a subquery.
@@ -11,27 +11,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.spark.vocabulary.kinds import PLANS, relative
+from headwater.spark.vocabulary.kinds import relative
 
-_CLASS, _CHILDREN = "class", "num-children"
+_CLASS, _CHILDREN, _PLAN = "class", "num-children", "plan"
+_PLANS = ("org.apache.spark.sql.catalyst.plans.logical.", "org.apache.spark.sql.execution.")
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A plan node or an expression with what is below it."""
+    """A plan node or an expression with what is below it.
 
+    `name` is that of its class below the package of all expressions, or of all plan nodes: `aggregate.Sum`, `Project`.
+    """
+
+    name: str
     class_name: str
     fields: Mapping[str, Any]
     children: tuple[Tree, ...]
+    is_plan: bool
 
     @property
-    def name(self) -> str:
-        """The name of the class, without its package if that is the one of plans or of expressions."""
-        return self.class_name.rpartition(".")[2] if self.is_plan else relative(self.class_name)
-
-    @property
-    def is_plan(self) -> bool:
-        return self.class_name.startswith(PLANS)
+    def simple_name(self) -> str:
+        """The name of the class without any package."""
+        return self.class_name.rpartition(".")[2]
 
     def child(self, field: str) -> Tree | None:
         """The child that a field names."""
@@ -45,8 +47,8 @@ class Tree:
         """
         if self.is_plan:
             yield from _trees(list(self.fields.values()))
-        elif "plan" in self.fields:
-            yield from _trees(self.fields["plan"])
+        elif _PLAN in self.fields:
+            yield _tree(self.fields[_PLAN], is_plan=True)
 
     def walk(self) -> Iterator[Tree]:
         """This node and everything below and inside of it, parents first."""
@@ -54,21 +56,22 @@ class Tree:
         while waiting:
             node = waiting.pop()
             yield node
-            waiting.extend(node.inside())
-            waiting.extend(reversed(node.children))
+            waiting.extend(reversed([*node.inside(), *node.children]))
 
 
 def read(plan_json: str) -> Tree:
     """The tree of a plan."""
-    return _tree(json.loads(plan_json))
+    return _tree(json.loads(plan_json), is_plan=True)
 
 
-def _tree(nodes: Sequence[Mapping[str, Any]]) -> Tree:
+def _tree(nodes: Sequence[Mapping[str, Any]], *, is_plan: bool) -> Tree:
     # From the last node to the first, so that the children of a node are there before it.
     made: list[Tree] = []
     for node in reversed(nodes):
         children = tuple(made.pop() for _ in range(node[_CHILDREN]))
-        made.append(Tree(node[_CLASS], node, children))
+        name = node[_CLASS]
+        short = name.rpartition(".")[2] if is_plan else relative(name)
+        made.append(Tree(short, name, node, children, is_plan))
     (root,) = made
     return root
 
@@ -76,7 +79,7 @@ def _tree(nodes: Sequence[Mapping[str, Any]]) -> Tree:
 def _trees(value: Any) -> Iterator[Tree]:
     if isinstance(value, list):
         if value and all(isinstance(one, dict) and _CHILDREN in one for one in value):
-            yield _tree(value)
+            yield _tree(value, is_plan=value[0][_CLASS].startswith(_PLANS))
         else:
             for one in value:
                 yield from _trees(one)
