@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _NAME = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A view over the topics of a world. `alternatives` are tried in turn where Spark does not run the SQL."""
+    """A view over the topics of a world.
+
+    `alternatives` are tried in turn where Spark does not run the SQL. `reference` is another way to say the same, for
+    raw Spark, where it gets the SQL itself wrong.
+    """
 
     name: str
     sql: str
     world: str = "plain"
     alternatives: tuple[str, ...] = ()
+    reference: str = ""
+
+    @property
+    def question(self) -> str:
+        """What raw Spark is asked."""
+        return self.reference or self.sql
 
     @property
     def family(self) -> str:
@@ -38,4 +48,4 @@ def unique(cases: Iterable[Case]) -> Iterator[Case]:
             continue
         seen.add((case.world, case.sql))
         count = names[case.name] = names.get(case.name, 0) + 1
-        yield case if count == 1 else Case(f"{case.name}_{count}", case.sql, case.world, case.alternatives)
+        yield case if count == 1 else replace(case, name=f"{case.name}_{count}")

@@ -97,7 +97,7 @@ class Oracle:
 
     def _add(self, answers: Answers, moment: int) -> None:
         try:
-            answers.tables.append(self._raw.answer(self._raw.frame(answers.case.sql)))
+            answers.tables.append(self._raw.answer(self._raw.frame(answers.case.question)))
         except Exception as error:  # noqa: BLE001 (whatever Spark cannot answer cannot be compared)
             answers.failure = f"{self._world.moments[moment].step.title}: {first_line(error)}"
 

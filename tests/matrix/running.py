@@ -246,7 +246,7 @@ class _Runs:
 
     def _judged(self, app: App, name: str, number: int) -> Verdict:
         answers, position = self._answers[name], self._world.moments[number].position
-        sql = answers.case.sql
+        sql = answers.case.question
         try:
             snapshot = app.snapshot([name])
             if snapshot.position != position:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from tests.matrix.cases import Case, case_name
-from tests.matrix.plans.correlation import correlated
+from tests.matrix.plans.correlation import correlated, ordered_by_unselected
 from tests.matrix.plans.generators import generators, pivots
 from tests.matrix.plans.groupings import groupings
 from tests.matrix.plans.joins import joins
@@ -35,3 +35,5 @@ def shape_cases() -> Iterator[Case]:
     for shape, make in _SHAPES.items():
         for name, sql in make():
             yield Case(case_name("shape", shape, name), sql)
+    for name, sql, reference in ordered_by_unselected():
+        yield Case(case_name("shape", "correlated", name), sql, reference=reference)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
+
+_PAGES: Mapping[str, tuple[str, str]] = {
+    "limit": ("LIMIT 1", "n <= 1"),
+    "page": ("LIMIT 1 OFFSET 1", "n = 2"),
+    "offset": ("OFFSET 1", "n > 1"),
+    "two": ("LIMIT 2", "n <= 2"),
+}
+"""Which rows of those that belong to a row, in SQL, and by their number."""
 
 
 def correlated() -> Iterator[tuple[str, str]]:
-    """A few rows for each row: with the ordering column selected and not, ordered and not."""
-    orders = {"selected": ("i", "ORDER BY i, id"), "unselected": ("i", "ORDER BY y DESC, id"), "none": ("i", "")}
-    pages = {"limit": "LIMIT 1", "page": "LIMIT 1 OFFSET 1", "offset": "OFFSET 1", "two": "LIMIT 2"}
-    for (order, (value, by)), (page, rows) in product(orders.items(), pages.items()):
-        inner = f"SELECT {value} FROM u WHERE u.k = t.k {by} {rows}"
-        if rows.startswith("LIMIT 1"):
-            yield f"scalar {order} {page}", f"SELECT id, ({inner}) AS v FROM t"
-        yield f"lateral {order} {page}", f"SELECT t.id, q.{value} FROM t, LATERAL ({inner}) q"
-        yield f"left_lateral {order} {page}", f"SELECT t.id, q.{value} FROM t LEFT JOIN LATERAL ({inner}) q"
-        yield f"exists {order} {page}", f"SELECT id FROM t WHERE EXISTS ({inner})"
-        yield f"in {order} {page}", f"SELECT id FROM t WHERE i IN ({inner})"
+    """A few rows for each row, and subqueries of other kinds that read columns of the row outside."""
+    for (order, by), (page, (rows, _)) in product({"selected": "ORDER BY i", "none": ""}.items(), _PAGES.items()):
+        yield from _places(order, page, f"SELECT i FROM u WHERE u.k = t.k {by} {rows}")
     yield from {
         "count": "SELECT id, (SELECT count(*) FROM u WHERE u.k = t.k) AS v FROM t",
         "sum": "SELECT id, (SELECT sum(d8) FROM u WHERE u.k = t.k AND u.i > 0) AS v FROM t",
@@ -35,9 +35,8 @@ def correlated() -> Iterator[tuple[str, str]]:
         "z) w",
         "left_lateral_on": "SELECT t.id, q.v FROM t LEFT JOIN LATERAL (SELECT max(i) AS v FROM u WHERE u.k = t.k) q "
         "ON q.v > 0",
-        "top_each": "SELECT t.id, q.id AS other FROM t, LATERAL (SELECT id FROM u WHERE u.k = t.k ORDER BY o, id "
+        "top_each": "SELECT t.id, q.* FROM t, LATERAL (SELECT o, id AS other FROM u WHERE u.k = t.k ORDER BY o, id "
         "LIMIT 2) q",
-        "top_each_by_time": "SELECT id, (SELECT s FROM u WHERE u.k = t.k ORDER BY ts DESC, id LIMIT 1) AS v FROM t",
         "window": "SELECT id, (SELECT max(v) FROM (SELECT k, row_number() OVER (ORDER BY id) AS v FROM u) q WHERE "
         "q.k = t.k) "
         "AS w FROM t",
@@ -60,3 +59,25 @@ def correlated() -> Iterator[tuple[str, str]]:
         "nested_limit": "SELECT id, (SELECT max(i) FROM (SELECT i FROM u WHERE u.k = t.k ORDER BY id LIMIT 2)) AS v "
         "FROM t",
     }.items()
+
+
+def ordered_by_unselected() -> Iterator[tuple[str, str, str]]:
+    """A few rows for each row by columns that are not selected, which Spark drops; the reference numbers the rows."""
+    for order, (page, (rows, numbers)) in product(("y DESC, id", "i, id", "ts, id DESC"), _PAGES.items()):
+        inner = f"SELECT i FROM u WHERE u.k = t.k ORDER BY {order} {rows}"
+        numbered = f"SELECT i, k, row_number() OVER (PARTITION BY k ORDER BY {order}) AS n FROM u"
+        reference = f"SELECT i FROM ({numbered}) z WHERE z.k = t.k AND {numbers}"
+        name = f"by_{order}"
+        for made, other in zip(_places(name, page, inner), _places(name, page, reference), strict=True):
+            # A subquery of one row is one by its LIMIT; Spark does not see that in the reference.
+            asked = other[1].replace("(SELECT i", "(SELECT max(i)", 1) if made[0].startswith("scalar") else other[1]
+            yield made[0], made[1], asked
+
+
+def _places(order: str, page: str, inner: str) -> Iterator[tuple[str, str]]:
+    if page in ("limit", "page"):
+        yield f"scalar {order} {page}", f"SELECT id, ({inner}) AS v FROM t"
+    yield f"lateral {order} {page}", f"SELECT t.id, q.i FROM t, LATERAL ({inner}) q"
+    yield f"left_lateral {order} {page}", f"SELECT t.id, q.i FROM t LEFT JOIN LATERAL ({inner}) q"
+    yield f"exists {order} {page}", f"SELECT id FROM t WHERE EXISTS ({inner})"
+    yield f"in {order} {page}", f"SELECT id FROM t WHERE i IN ({inner})"
