@@ -423,6 +423,16 @@ class LogBusy(Determinate):
         self.path, self.seconds = path, seconds
 
 
+class LogReplaced(Determinate):
+    """The directory of an open log was deleted; there may be another log in its place."""
+
+    code = "log_replaced"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"The log {path} was deleted while it was open.", hint="Close it, and open it again.")
+        self.path = path
+
+
 class StorageFailed(Determinate):
     code = "storage_failed"
 

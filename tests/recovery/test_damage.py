@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 
 import pytest
 
-from headwater.errors import Corrupt
+from headwater.errors import Corrupt, LogReplaced
 from headwater.log import sealed
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.storage import Storage
@@ -166,3 +167,22 @@ def test_check_passes_over_what_others_seal_meanwhile(tmp_path: Path) -> None:
         assert done[-1] == 3
         plan = log.repair(lambda count, _: log.drop("orders") if count == 1 else None)
         assert plan.losses == []
+
+
+def test_a_log_that_was_deleted_and_made_again_is_not_damaged(memory_path: Path) -> None:
+    directory = memory_path / "log"
+    with EmbeddedLog(directory) as old:
+        old.create("t", "id bigint")
+        old.append("t", [{"id": 1}])
+        shutil.rmtree(directory)
+        with EmbeddedLog(directory) as new:
+            new.create("t", "id bigint")
+            new.append("t", [{"id": 2}])
+            with pytest.raises(LogReplaced):
+                list(old.read("t", start="earliest"))
+            with pytest.raises(LogReplaced):
+                old.append("t", [{"id": 3}])
+            assert [record.value for record in new.read("t", start="earliest")] == [{"id": 2}]
+        shutil.rmtree(directory)
+        with pytest.raises(LogReplaced):
+            old.append("t", [{"id": 4}])

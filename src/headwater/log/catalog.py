@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from headwater.errors import CatalogUnusable, DiskFull, UsageError
+from headwater.errors import CatalogUnusable, DiskFull, LogReplaced, UsageError
 from headwater.log.lock import FileLock
 from headwater.log.storage import Storage, catalog_error, storage_error
 
@@ -149,16 +149,28 @@ class Catalog:
                 with self._lock.hold(WRITE_LOCK_SECONDS_MAX):
                     self._prepare()
             self._check_format()
+            self._file = self.path.stat().st_ino
         except sqlite3.DatabaseError as error:
             if shutil.disk_usage(self.path.parent).free == 0:
                 raise DiskFull(str(self.path)) from error
             damaged = not isinstance(error, sqlite3.OperationalError)
             raise CatalogUnusable(str(self.path), str(error), damaged=damaged) from error
 
+    def check_in_place(self) -> None:
+        """Raises `LogReplaced` if the catalog that is open is not the one in the directory any more."""
+        try:
+            there = self.path.stat().st_ino == self._file
+        except FileNotFoundError:
+            there = False
+        if not there:
+            raise LogReplaced(str(self.path.parent))
+
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """A transaction that alone may write. It commits at the block's end; an exception undoes all of it."""
         with self._lock.hold(WRITE_LOCK_SECONDS_MAX):
+            # What is written to a file that was deleted is lost.
+            self.check_in_place()
             connection = self._writer
             try:
                 self._bury_half_commit()

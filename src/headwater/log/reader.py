@@ -143,6 +143,7 @@ class PartitionReader:
                 return segment, self._again(segment, offset) or self._read_frames(segment, *place)
             except FileNotFoundError as error:
                 if look == LOOKS_MAX - 1:
+                    self._catalog.check_in_place()
                     raise Corrupt(
                         segment.file, segment.base_offset, segment.end_offset - 1, "the file is missing"
                     ) from error

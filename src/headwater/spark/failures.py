@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -10,6 +11,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException, 
 
 from headwater.engine.failures import InvariantBroken
 from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery, ViewFailed
+from headwater.spark.vocabulary.lexer import Lexeme, tokens
 
 OPERATOR = "headwater operator"
 """In the message of what a kernel refuses: the number of its operator follows."""
@@ -22,6 +24,15 @@ FUNCTION = "headwater function"
 _FUNCTION = re.compile(rf"{FUNCTION} (\w+): (.*)")
 # What Spark advises and a view can not follow: its settings are part of what a view means.
 _SETTING = re.compile(r"\s*If necessary set \"?spark\.sql\.ansi\.enabled\"? to \"?false\"? to bypass this error\.")
+# What people know from other databases, and what Spark takes for something else when it fails on it.
+_NOT_IN_SPARK = (
+    (
+        ("asof", "join"),
+        "ASOF JOIN",
+        "Join on the key and on the times, and keep the newest: QUALIFY row_number() OVER (... ORDER BY ... DESC) = 1.",
+    ),
+    (("match_recognize",), "MATCH_RECOGNIZE", "Compare a row with those before it: lag(...) OVER (... ORDER BY ...)."),
+)
 # Classes of conditions that a record brings about, by the beginning of their name or state.
 _DATA_STATES = ("22", "21", "42KD", "42K")
 
@@ -65,10 +76,18 @@ def broken_invariant(
 
 def query_failure(view: str, sql: str, error: PySparkException) -> HeadwaterError:
     """SQL that does not parse, or that names what is not there."""
+    for words, construct, hint in _NOT_IN_SPARK:
+        if _follow_each_other(words, sql):
+            return UnsupportedQuery(construct, "Spark's SQL does not have it", hint=hint, view=view)
     message = (error.getMessage() or str(error)).split("\n")[0].strip()
     line, column = _place(error)
     reason = _sentence(re.sub(r"\s*SQLSTATE: \w+.*$", "", message))
     return InvalidQuery(view, reason, line=line, column=column, sql=sql)
+
+
+def _follow_each_other(words: Sequence[str], sql: str) -> bool:
+    found = [token.text for token in tokens(sql) if token.lexeme is Lexeme.WORD]
+    return any(found[place : place + len(words)] == list(words) for place in range(len(found)))
 
 
 def spark_fails(view: str, error: Py4JJavaError) -> InvalidQuery:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -41,7 +42,8 @@ def read(sources: Sequence[StageSource], batch: Batch, task: int) -> Iterator[tu
 
 def _read(topic: str, columns: Sequence[str], batch: Batch, task: int) -> Iterator[pa.Table]:
     """A task's share of a topic's records in a batch: these columns and perhaps others."""
-    log, end = _log(batch.log), Position.parse(batch.end)
+    # A worker outlives a log that is deleted and made again in the same place.
+    log, end = _log(batch.log, Path(batch.log, "catalog.db").stat().st_ino), Position.parse(batch.end)
     wanted = list(dict.fromkeys([*columns, OFFSET, COMMIT]))
     for piece in (piece.share(task, batch.tasks) for piece in batch.pieces if piece.topic == topic):
         for found in log.batches(topic, start=piece.first, end=piece.end, columns=wanted, partition=piece.partition):
@@ -58,5 +60,5 @@ def _without(records: pa.Table, topic: str, partition: int, batch: Batch) -> pa.
 
 
 @lru_cache(maxsize=4)
-def _log(directory: str) -> EmbeddedLog:
+def _log(directory: str, _inode: int) -> EmbeddedLog:
     return open_log(directory, create=False, upkeep=False)
