@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.testing.fuzzing.changes import Change
-from headwater.testing.fuzzing.findings import Figures, Finding
-from headwater.testing.fuzzing.plans import Leg, RoundPlan, Step
+from headwater.testing.fuzzing.findings import Figures
 from headwater.testing.fuzzing.seeds import plan_of, run_plan
-from headwater.testing.fuzzing.shrinking import Shrinking
-from headwater.testing.fuzzing.topics import TopicPlan
 
 
 @pytest.mark.timeout(900)
