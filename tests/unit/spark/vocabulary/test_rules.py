@@ -12,7 +12,6 @@ from headwater.spark.vocabulary import (
     check,
     classify,
     classify_registered,
-    is_settled_by_values,
     tables,
     unorderable,
 )
@@ -176,6 +175,17 @@ def test_a_collation_is_refused_wherever_it_comes_from() -> None:
     accept(literal("a collate b"), expression("Cast", column(), dataType="string"))
 
 
+@pytest.mark.parametrize(
+    ("name", "construct"), [("Murmur3Hash", "hash() of a map"), ("XxHash64", "xxhash64() of a map")]
+)
+def test_the_hash_of_a_map_is_refused(name: str, construct: str) -> None:
+    kind = {"type": "map", "keyType": "string", "valueType": "long"}
+    mapped = expression("AttributeReference", name="m", dataType=kind)
+    for given in (mapped, expression("CreateMap"), expression("CreateNamedStruct", literal("a"), mapped)):
+        assert refusal(expression(name, column(), given)).construct == construct
+    accept(expression(name, column("map"), expression("StructsToJson", mapped), expression("MapEntries", mapped)))
+
+
 def test_a_sample_is_refused() -> None:
     with pytest.raises(UnsupportedQuery, match="TABLESAMPLE is not supported"):
         check(f'[{{"class": "{PLANS}Sample", "num-children": 0}}]', "")
@@ -216,14 +226,6 @@ def test_what_cannot_be_compared_is_refused_with_its_type() -> None:
     assert str(found) == (
         "collect_list() is not supported in a view: values of type map<string,int> cannot be put in order."
     )
-
-
-def test_aggregates_of_values_are_told_from_those_of_rows() -> None:
-    assert is_settled_by_values("Sum")
-    assert is_settled_by_values("BitmapOrAgg")
-    assert not is_settled_by_values("First")
-    assert not is_settled_by_values("CollectList")
-    assert not is_settled_by_values("Frobnicate")
 
 
 def test_a_node_is_read_with_its_expressions() -> None:

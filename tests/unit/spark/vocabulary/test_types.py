@@ -104,7 +104,7 @@ def test_a_void_inside_of_another_type_is_refused(given: DataType) -> None:
 def test_a_struct_needs_fields_with_names_of_their_own() -> None:
     assert accepted_type(StructType()) == "a struct without fields holds nothing"
     twins = StructType().add("a", INT).add("A", INT)
-    assert accepted_type(types.ArrayType(twins)) == "two fields have the same name but for case"
+    assert accepted_type(types.ArrayType(twins)) == "two of its fields have the same name, ignoring case"
 
 
 def test_a_type_of_a_user_is_refused() -> None:
