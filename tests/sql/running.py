@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from headwater.app import App
+from headwater.engine.comparison import Difference, differences
 from headwater.engine.pipeline import Pipeline
 from headwater.log.embedded import EmbeddedLog
 from headwater.spark.program import Program
@@ -30,8 +31,8 @@ class Outcome:
     program: Program
     after: list[Tables] = field(default_factory=list)
     """The views before the first step and after every step."""
-    settled: list[Tables] = field(default_factory=list)
-    """At the same moments, what a batch query with headwater's rules gives for the open views."""
+    wrong: dict[str, list[Sequence[Difference]]] = field(default_factory=dict)
+    """At the same moments, how the open views differ from a batch query that has headwater's rules."""
 
 
 @dataclass(slots=True)
@@ -73,9 +74,14 @@ def run_by_steps(file: CaseFile, directory: Path) -> Outcome:
 
 def _look(file: CaseFile, app: App, batches: Batches, outcome: Outcome) -> None:
     app.catch_up()
-    outcome.after.append(app.snapshot().tables)
-    left_open = [view.name for view in file.views if view.open]
-    outcome.settled.append(dict(batches.contents(left_open, app.log.position())))
+    snapshot = app.snapshot()
+    outcome.after.append(snapshot.tables)
+    without_oracle = [view.name for view in file.views if view.open or view.spark]
+    for view, settled in batches.contents(without_oracle, snapshot.position):
+        found: Sequence[Difference] = differences(snapshot.tables[view], settled)
+        if found:
+            found = batches.verify(view, snapshot.tables[view], snapshot.position).differences
+        outcome.wrong.setdefault(view, []).append(found)
 
 
 def run_at_once(file: CaseFile, directory: Path, program: Program) -> Tables:
