@@ -1,11 +1,12 @@
 #!/usr/bin/env python
-"""Makes random views over random changes, and compares each with Spark's batch query after every batch.
+"""Makes random views over random changes, and compares each with raw Spark after every batch.
 
     tools/fuzz_views.py --rounds 100 --seed 7
     tools/fuzz_views.py --minutes 60
 
-The round of seed S + n is replayed by --rounds 1 --seed S+n. A failure prints its seed, the SQL and what
-differs, and is written to a file as a small program that repeats it. Exit code 1 means that there was one.
+The round of seed S + n is replayed by --rounds 1 --seed S+n. Every fourth round is about expressions that fail. A
+failure prints its seed, the SQL and what differs, and is written to a file as a small program that repeats it. Exit
+code 1 means that there was one.
 """
 
 from __future__ import annotations
@@ -22,22 +23,34 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from headwater.testing.rounds import Figures, Finding, Round, RoundPlan, random_round
-from headwater.testing.shrinking import Shrinking, reproduction
+from headwater.spark.session import start_session
+from headwater.testing.fuzzing.findings import Figures, Finding
+from headwater.testing.fuzzing.plans import RoundPlan
+from headwater.testing.fuzzing.reproducing import reproduction
+from headwater.testing.fuzzing.running import INTERPRETED, MASTER
+from headwater.testing.fuzzing.seeds import STEPS, VIEWS, plan_of, run_plan
+from headwater.testing.fuzzing.shrinking import Shrinking
 
 messages = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+_COUNTS = (
+    "rounds", "views", "batches", "comparisons", "rows", "without_rows", "open", "reopened", "compacted", "verified",
+    "failed", "set_aside", "invalid",
+)  # fmt: skip
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, metavar="N", help="so many rounds")
-    parser.add_argument("--minutes", type=float, metavar="M", help="begin no other round after so long")
+    parser.add_argument("--rounds", type=int, metavar="N", help="number of rounds")
+    parser.add_argument("--minutes", type=float, metavar="M", help="start no round after this time")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the first round; the next has S+1")
-    parser.add_argument("--views", type=int, default=8, metavar="V", help="views in a round")
-    parser.add_argument("--steps", type=int, default=5, metavar="B", help="steps in a round, one batch or more each")
+    parser.add_argument("--views", type=int, default=VIEWS, metavar="V", help="views in a round")
+    parser.add_argument(
+        "--steps", type=int, default=STEPS, metavar="B", help="steps in a round, one batch or more each"
+    )
     parser.add_argument("--shrink", type=float, default=240.0, metavar="SECONDS", help="for making a failure small")
     parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"), metavar="FOLDER", help="for failures")
-    parser.add_argument("--examples", action="store_true", help="a query for each construct that was refused")
+    parser.add_argument("--codegen", action="store_true", help="let Spark compile what it runs, which takes longer")
+    parser.add_argument("--examples", action="store_true", help="print a query for each construct that was refused")
     parser.add_argument("--json", action="store_true", help="figures as JSON on stdout")
     options = parser.parse_args(arguments)
     if options.rounds is None and options.minutes is None:
@@ -62,12 +75,12 @@ def one_round(seed: int, options: argparse.Namespace, figures: Figures) -> None:
     folder = Path(tempfile.mkdtemp(prefix="headwater-fuzz-"))
     try:
         before = len(figures.findings)
-        plan = random_round(seed, folder / "trial", figures, views=options.views, steps=options.steps)
+        plan = plan_of(seed, folder / "trial", figures, views=options.views, steps=options.steps)
         for finding in figures.findings[before:]:
-            messages.print(f"seed {seed}: planning fails\n{finding}")
-        for number, finding in enumerate(Round(plan, folder / "log", figures).run()):
+            messages.print(f"seed {seed}: planning\n{finding}")
+        for number, finding in enumerate(run_plan(plan, folder / "log", figures)):
             messages.print(f"seed {seed}: {finding}")
-            keep(plan, finding, folder / f"shrinking{number}", options, f"seed{seed}-{finding.view or 'unknown'}")
+            keep(plan, finding, folder / f"shrinking{number}", options, f"seed{seed}-{finding.view or 'all'}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -83,10 +96,11 @@ def keep(plan: RoundPlan, finding: Finding, folder: Path, options: argparse.Name
 
 def show(figures: Figures, options: argparse.Namespace) -> None:
     table = Table("figure", "value", title=f"views against Spark: {len(figures.findings)} failures")
-    for name in ("rounds", "views", "batches", "comparisons", "rows", "without_rows", "reopened", "invalid"):
+    for name in _COUNTS:
         table.add_row(name.replace("_", " "), str(getattr(figures, name)))
     table.add_row("refused by headwater", "\n".join(f"{count} {what}" for what, count in figures.refused.most_common()))
     table.add_row("Spark itself fails on", str(len(figures.undecided)))
+    table.add_row("seconds", "\n".join(f"{value:.0f} {what}" for what, value in figures.seconds.most_common()))
     Console().print(table)
     for sql, reason in figures.undecided.items():
         messages.print(f"Spark fails on: {sql}\n  {reason}")
@@ -98,6 +112,7 @@ def show(figures: Figures, options: argparse.Namespace) -> None:
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
     figures = Figures()
+    start_session(MASTER, **({} if options.codegen else INTERPRETED))
     try:
         fuzz(options, figures)
     except KeyboardInterrupt:

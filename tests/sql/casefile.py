@@ -20,7 +20,14 @@
     | 10.00 |
 
 A step is one batch. Its lines are one commit over all its topics; `commit` begins another one. In the table, after the
-names of the columns, rows may stand in any order. In files of what is refused, instead of the table there is
+names of the columns, rows may stand in any order. Raw Spark and DuckDB give the same table, or a remark says why not:
+
+    view last (open: two orders of one moment)
+    view parts (duckdb: casts round)
+    view both (spark: fails on a union of subqueries)
+
+SQL leaves the answer of an *open* view to the engine, and raw Spark gives several answers. DuckDB gives another answer
+to the second view, and Spark fails on the third one. In files of what is refused, instead of the table there is
 
     refused UnsupportedQuery
     The message, in one line.
@@ -40,6 +47,7 @@ from typing import Any
 
 _TOPIC = re.compile(r"topic (\S+) \((.*)\)(?: key ([\w, ]+?))?(?: partitions (\d+))?")
 _CHANGE = re.compile(r"(\S+) ([+-]) (\{.*\})")
+_VIEW = re.compile(r"view (\w+)(?: \((open|duckdb|spark): (.+)\))?")
 _CELL = re.compile(r"(?<!\\)\|")
 
 
@@ -74,6 +82,18 @@ class View:
     sql: str
     expected: list[list[str]] | None = None
     """The table as it is written, the names of the columns first; None if there is none."""
+    open: str = ""
+    """What SQL leaves to the engine, so that there are several right answers; empty if there is one."""
+    duckdb: str = ""
+    """Why DuckDB's answer is another one; empty if it is not."""
+    spark: str = ""
+    """Why raw Spark gives no answer; empty if it does."""
+
+    @property
+    def table(self) -> list[list[str]]:
+        """What is expected: the names of the columns, and then the rows, sorted."""
+        names, *rows = self.expected or [[]]
+        return [names, *sorted(rows)]
 
 
 @dataclass(slots=True)
@@ -160,9 +180,13 @@ def _step(first: str, lines: Sequence[str]) -> Step:
 
 
 def _view(first: str, lines: Sequence[str]) -> tuple[View, tuple[str, str, str] | None]:
-    name = first.removeprefix("view ")
+    found = _VIEW.fullmatch(first)
+    if found is None:
+        raise ValueError(f"not the name of a view: {first!r}")
     end = next((at for at, line in enumerate(lines) if line == "=>" or line.startswith("refused ")), len(lines))
-    view, rest = View(name, "\n".join(lines[:end])), lines[end:]
+    view, rest = View(found[1], "\n".join(lines[:end])), lines[end:]
+    if found[2]:
+        setattr(view, found[2], found[3])
     if rest and rest[0] == "=>":
         view.expected = [cells(line) for line in rest[1:]]
     elif rest:

@@ -7,27 +7,37 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as pat
 
 _PLAIN = re.compile(r"(?!NULL$|true$|false$)[^\s'|,{}\[\]]+(?: [^\s'|,{}\[\]]+)*")
 
-
-def table_cells(table: pa.Table) -> list[list[str]]:
-    """The names of the columns, and then the rows, sorted by what is written."""
-    rows = zip(*(column.to_pylist() for column in table.columns), strict=True) if table.num_columns else []
-    types = [field.type for field in table.schema]
-    written = [[cell(value, given) for value, given in zip(row, types, strict=True)] for row in rows]
-    return [table.column_names, *sorted(written)]
+Written: TypeAlias = list[list[str]]
+"""A table as text: the names of the columns, and then the rows, sorted."""
 
 
-def table_lines(written: Sequence[Sequence[str]]) -> list[str]:
+def table_cells(table: pa.Table) -> Written:
+    return written(table.schema, [column.to_pylist() for column in table.columns])
+
+
+def written(schema: pa.Schema, columns: Sequence[Sequence[Any]]) -> Written:
+    """Columns of values as a table."""
+    cells = [[cell(value, kind) for value in column] for column, kind in zip(columns, schema.types, strict=True)]
+    return [schema.names, *sorted(map(list, zip(*cells, strict=True)))]
+
+
+def table_lines(table: Written) -> list[str]:
     """The lines of a table, its columns aligned."""
-    widths = [max(len(row[at]) for row in written) for at in range(len(written[0]))]
-    padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in written)
+    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
+    padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in table)
     return ["| " + " | ".join(row) + " |" for row in padded]
+
+
+def unordered(text: str) -> str:
+    """A cell without the order of a list: lists of the same items look the same."""
+    return "[" + ", ".join(sorted(text[1:-1].split(", "))) + "]" if text.startswith("[") else text
 
 
 def cell(value: Any, given: pa.DataType) -> str:

@@ -1,37 +1,51 @@
-"""Running case files: all views of a file in one application, batch by batch, each compared with the batch query."""
+"""Running case files: all views of a file in one application, batch by batch or in one batch, and by raw Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from headwater.app import App
-from headwater.engine.comparison import Difference, differences
 from headwater.engine.pipeline import Pipeline
 from headwater.log.embedded import EmbeddedLog
 from headwater.spark.program import Program
+from headwater.spark.raw import FEW_ROWS
 from headwater.spark.verification import Batches
 from tests.sql.casefile import CaseFile, Change
+from tests.sql.oracles import Answers, Content, SparkOracle, content_of
 
-_FOR_FEW_ROWS = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-"""Settings under which Spark runs a batch query over a few rows most quickly: interpreted, in one partition."""
+Tables = Mapping[str, pa.Table]
+"""The rows of views, by their names."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of the views of a file: their last content, and where they differed from the batch query."""
+    """What headwater made of the views of a file."""
 
     program: Program
-    content: dict[str, pa.Table] = field(default_factory=dict)
-    differences: dict[str, list[tuple[str, Sequence[Difference]]]] = field(default_factory=dict)
+    after: list[Tables] = field(default_factory=list)
+    """The views before the first step and after every step."""
+    settled: list[Tables] = field(default_factory=list)
+    """At the same moments, what a batch query with headwater's rules gives for the open views."""
+
+
+@dataclass(slots=True)
+class Oracle:
+    """What raw Spark says about the views of a file."""
+
+    content: Content
+    """The rows of the topics after the last step."""
+    after: Sequence[Tables]
+    """The closed views before the first step and after every step."""
+    answers: Mapping[str, Answers]
+    """All views after the last step."""
+    failing: frozenset[str]
+    """The views to which raw Spark gives no answer."""
 
 
 def open_app(file: CaseFile, directory: Path, **options: int) -> App:
@@ -44,21 +58,27 @@ def open_app(file: CaseFile, directory: Path, **options: int) -> App:
 
 
 def run_by_steps(file: CaseFile, directory: Path) -> Outcome:
-    """Every step is a batch, after which every view is compared with its query."""
+    """Every step is a batch."""
     with open_app(file, directory) as app:
-        outcome = Outcome(app.program, differences={view.name: [] for view in file.views})
-        batches = Batches(app.program, app.log)
-        for name, value in _FOR_FEW_ROWS.items():
+        outcome, batches = Outcome(app.program), Batches(app.program, app.log)
+        for name, value in FEW_ROWS.items():
             batches._session.conf.set(name, value)
-        _compare(app, batches, "nothing yet", outcome)
+        _look(file, app, batches, outcome)
         for step in file.steps:
             for changes in step.commits:
                 append(app.log, changes)
-            _compare(app, batches, step.title, outcome)
+            _look(file, app, batches, outcome)
     return outcome
 
 
-def run_at_once(file: CaseFile, directory: Path, program: Program) -> Outcome:
+def _look(file: CaseFile, app: App, batches: Batches, outcome: Outcome) -> None:
+    app.catch_up()
+    outcome.after.append(app.snapshot().tables)
+    left_open = [view.name for view in file.views if view.open]
+    outcome.settled.append(dict(batches.contents(left_open, app.log.position())))
+
+
+def run_at_once(file: CaseFile, directory: Path, program: Program) -> Tables:
     """All steps are one batch, shared by several tasks. The program is the one that ran the file by steps."""
     with open_app(file, directory) as app:
         pipeline = Pipeline(app.log, app.directory, program, policies={}, one_task_rows_max=0)
@@ -72,7 +92,26 @@ def run_at_once(file: CaseFile, directory: Path, program: Program) -> Outcome:
                 pass
         finally:
             pipeline.close()
-        return Outcome(program, dict(app.snapshot().tables))
+        return app.snapshot().tables
+
+
+def run_by_raw_spark(session: SparkSession, file: CaseFile, directory: Path) -> Oracle:
+    """The queries of a file by raw Spark: after every step as the rows are, and at the end in several arrangements."""
+    spark = SparkOracle(session, file)
+    closed = [view.name for view in file.views if not view.open and not view.spark]
+    with open_app(file, directory) as app:
+        content = content_of(app.log)
+        after = [spark.answer(content, closed)]
+        for step in file.steps:
+            for changes in step.commits:
+                append(app.log, changes)
+            content = content_of(app.log)
+            if step is not file.steps[-1]:
+                after.append(spark.answer(content, closed))
+    answers = spark.answers(content)
+    after.append({name: found.first for name, found in answers.items() if name in closed})
+    failing = frozenset(view.name for view in file.views if view.spark and spark.fails(view))
+    return Oracle(content, after, answers, failing)
 
 
 def append(log: EmbeddedLog, changes: Sequence[Change]) -> None:
@@ -84,13 +123,3 @@ def append(log: EmbeddedLog, changes: Sequence[Change]) -> None:
                 commit.delete(topic, rows)
             else:
                 commit.append(topic, rows)
-
-
-def _compare(app: App, batches: Batches, title: str, outcome: Outcome) -> None:
-    app.catch_up()
-    snapshot = app.snapshot()
-    outcome.content = dict(snapshot.tables)
-    for view, expected in batches.contents(snapshot.tables, snapshot.position):
-        found = differences(snapshot.tables[view], expected)
-        if found:
-            outcome.differences[view].append((title, found))

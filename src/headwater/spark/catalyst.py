@@ -144,9 +144,14 @@ class Catalyst:
         """A null of a type of Spark's."""
         return self.module(f"{_CATALYST}.expressions.Literal").create(None, given)
 
-    def numbered(self, attribute: Expression, number: int) -> Expression:
-        """The attribute under another id, the same in every process."""
-        return attribute.withExprId(self.expressions.ExprId(number, self._jvm.java.util.UUID(0, 0)))
+    def bound(self, expression: Expression, columns: Any) -> Expression:
+        """The expression with places among these columns instead of attributes, whose ids differ from run to run."""
+        binding = self.module(f"{_CATALYST}.expressions.BindReferences")
+        return binding.bindReference(expression, columns, True)
+
+    def columns(self, attributes: Iterable[Expression]) -> Any:
+        """Attributes as the columns of rows, for `bound`."""
+        return self._jvm.org.apache.spark.sql.catalyst.expressions.package.AttributeSeq(self.sequence(attributes))
 
     def sorted_map(self, child: Expression) -> Expression:
         """A map with its entries in the order of their keys.

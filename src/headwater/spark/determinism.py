@@ -22,10 +22,12 @@ WINDOWS = "rows that a window's order leaves equal are ordered by all columns"
 COLLECTED = "collected values are in ascending order"
 BY = "of equal orders, max_by takes the greatest value and min_by the least"
 LISTED = "listagg orders equal rows by the value"
+CORRELATED = "the ORDER BY of a correlated LIMIT counts, even where Spark drops it because its column is not selected"
 
 _WITH_EXPRESSIONS = frozenset({
     "Aggregate", "Project", "Filter", "Join", "LateralJoin", "Window", "Generate", "Sort",
 })  # fmt: skip
+_LIMITS = ("LocalLimit", "GlobalLimit", "Offset")
 _SUBQUERIES = frozenset({"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery", "InSubquery"})
 
 
@@ -57,12 +59,16 @@ class _Settlement:
     def __init__(self, catalyst: Catalyst, *, aggregates: bool, subqueries: bool) -> None:
         self._catalyst, self._aggregates, self._subqueries = catalyst, aggregates, subqueries
         self.rules: set[str] = set()
+        self._depth = 0
+        """In how many subqueries the plan stands that is looked at."""
 
     def plan(self, node: Node) -> Node:
         below = [self.plan(child) for child in children(node)]
         if below:
             node = node.withNewChildren(self._catalyst.sequence(below))
         name = kind(node)
+        if self._depth and name in _LIMITS:
+            return self._limit(node)
         if name in _WITH_EXPRESSIONS and (self._aggregates or self._subqueries):
             node = self._with_expressions(node, in_window=name == "Window")
         if name == "Sort":
@@ -72,6 +78,15 @@ class _Settlement:
                 self._catalyst.sequence(order), everywhere, node.child(), self._catalyst.none
             )
         return self._window(node) if name == "Window" else node
+
+    def _limit(self, node: Node) -> Node:
+        """A limit in a subquery, below the projection of sorted rows: there Spark does not lose their order."""
+        project = node.child()
+        if kind(project) != "Project" or kind(project.child()) not in ("Sort", *_LIMITS):
+            return node
+        self.rules.add(CORRELATED)
+        limited = node.withNewChildren(self._catalyst.sequence([project.child()]))
+        return project.withNewChildren(self._catalyst.sequence([limited]))
 
     def _with_expressions(self, node: Node, *, in_window: bool) -> Node:
         """The node with its expressions looked at, and changed where that is needed."""
@@ -102,7 +117,9 @@ class _Settlement:
 
     def _expression(self, expression: Expression, *, in_window: bool) -> Expression:
         if self._catalyst.is_subquery(expression):
+            self._depth += 1
             expression = expression.withNewPlan(self.plan(expression.plan()))
+            self._depth -= 1
         name = kind(expression)
         below = children(expression)
         made = [self._expression(child, in_window=in_window or name == "WindowExpression") for child in below]

@@ -7,8 +7,9 @@ it gives them. State that was kept by another layout means something else, and m
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from headwater.spark.catalyst import Catalyst, Expression, Substitution, identity, kind
+from headwater.spark.catalyst import Catalyst, Expression, identity, kind
 from headwater.spark.flow import Edge, Expand, Filter, Flow, Generate, LinearStep, Operator
 
 
@@ -29,7 +30,8 @@ def _operator(catalyst: Catalyst, operator: Operator) -> Iterator[str]:
 def _edge(catalyst: Catalyst, edge: Edge) -> Iterator[str]:
     columns = _Columns(catalyst)
     columns.add(edge.branch.binding)
-    yield f"{edge.branch.producer} -> {edge.operator} {edge.port} {edge.stays}"
+    places = [place for place, attribute in enumerate(edge.branch.binding) if attribute is not None]
+    yield f"{edge.branch.producer} {places} -> {edge.operator} {edge.port} {edge.stays}"
     for step in edge.branch.steps:
         yield from _step(step, columns)
     yield ", ".join(columns.text(expression) for expression in edge.columns)
@@ -52,22 +54,22 @@ def _step(step: LinearStep, columns: _Columns) -> Iterator[str]:
 
 
 class _Columns:
-    """The columns on an edge, numbered in the order in which they come to be, not as Spark has numbered them."""
+    """The columns on an edge, by their place in the order in which they come to be."""
 
     def __init__(self, catalyst: Catalyst) -> None:
         self._catalyst = catalyst
-        self._values: dict[int, tuple[Expression, Expression]] = {}
-        self._count = 0
-        self._now: Substitution | None = None
+        self._attributes: dict[int, Expression] = {}
+        self._bound: Any = None
 
     def add(self, attributes: Sequence[Expression | None]) -> None:
         for attribute in attributes:
-            self._count += 1
             if attribute is not None:
-                self._values[identity(attribute)] = (attribute, self._catalyst.numbered(attribute, self._count))
-        self._now = None
+                # A later column may have the id of an earlier one, and hides it.
+                self._attributes.pop(identity(attribute), None)
+                self._attributes[identity(attribute)] = attribute
+        self._bound = None
 
     def text(self, expression: Expression) -> str:
-        if self._now is None:
-            self._now = self._catalyst.substitution(self._values)
-        return str(self._now(expression).canonicalized().toString())
+        if self._bound is None:
+            self._bound = self._catalyst.columns(self._attributes.values())
+        return str(self._catalyst.bound(expression, self._bound).canonicalized().toString())

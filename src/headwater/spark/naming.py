@@ -55,12 +55,13 @@ def names_read(catalyst: Catalyst, view: str, sql: str) -> set[str]:
 
 
 def _check_names(views: Collection[str], topics: Sequence[str]) -> None:
-    known = {topic.lower(): f"topic {topic!r}" for topic in topics}
+    known = {topic.lower(): ("topic", topic) for topic in topics}
     for name in views:
-        other = known.get(name.lower())
-        if other is not None:
-            raise InvalidQuery(name, f"It has the same name as {other}: SQL does not tell upper from lower case.")
-        known[name.lower()] = f"view {name!r}"
+        if name.lower() in known:
+            what, other = known[name.lower()]
+            case = "" if name == other else ": SQL does not tell upper from lower case"
+            raise InvalidQuery(name, f"It has the same name as {what} {other!r}{case}.")
+        known[name.lower()] = ("view", name)
 
 
 def _is_statement(catalyst: Catalyst, node: Node) -> bool:

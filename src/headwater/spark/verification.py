@@ -24,7 +24,7 @@ from headwater.log.embedded import EmbeddedLog
 from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.spark.catalyst import Catalyst
-from headwater.spark.determinism import settled
+from headwater.spark.determinism import CORRELATED, settled
 from headwater.spark.failures import spark_fails, unexpected, view_failure
 from headwater.spark.functions import register
 from headwater.spark.program import Program, topic_schema
@@ -121,7 +121,7 @@ class Batches:
             if rules and by_rule is None:
                 by_rule = differences(content, next(table for _, table in self._settled([view], prefix)))
             open_ = len(answers) > 1 and bool(differences(answers[0], answers[-1]))
-            if by_rule == [] and (open_ or not answers):
+            if by_rule == [] and (open_ or not answers or CORRELATED in rules):
                 return [], content.num_rows, rules
             if by_rule and run >= _RUNS_FOR_DOUBLES:
                 break

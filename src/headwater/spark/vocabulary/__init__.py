@@ -3,7 +3,7 @@
 It is closed: an expression that nobody has classified is refused, so that a new Spark brings nothing in unseen.
 """
 
-from headwater.spark.vocabulary.kinds import Kind, classify, classify_registered, is_settled_by_values
+from headwater.spark.vocabulary.kinds import Kind, classify, classify_registered
 from headwater.spark.vocabulary.rules import check, unorderable
 from headwater.spark.vocabulary.types import accepted_type, check_type
 from headwater.spark.vocabulary.words import Place, Word, Words, words
@@ -18,7 +18,6 @@ __all__ = [
     "check_type",
     "classify",
     "classify_registered",
-    "is_settled_by_values",
     "unorderable",
     "words",
 ]

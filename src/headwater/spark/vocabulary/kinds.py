@@ -41,7 +41,6 @@ def _classified() -> dict[str, Kind]:
 
 
 _KINDS: Final = _classified()
-_OF_VALUES: Final = frozenset(name.rpartition(".")[2] for name in tables.AGGREGATES.split())
 
 
 def names() -> frozenset[str]:
@@ -68,11 +67,6 @@ def classify_registered(class_name: str) -> Kind | None:
             built = tables.BUILDERS.get(built, built)
             return Kind.ORDER if built in tables.IN_TEXT else _built(built)
     return None
-
-
-def is_settled_by_values(name: str) -> bool:
-    """Whether an aggregate, by the simple name of its class, has one result for the same rows in any order."""
-    return name in _OF_VALUES
 
 
 def _built(name: str) -> Kind | None:

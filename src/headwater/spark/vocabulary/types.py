@@ -55,7 +55,7 @@ REFUSED: Final[dict[type[types.DataType], tuple[str, str]]] = {
 
 _COLLATION = ("values that are equal but not the same leave open which of them is shown", "Use lower(...).")
 _NO_FIELDS = ("a struct without fields holds nothing", "Give it a field, or leave it out.")
-_SAME_NAMES = ("two fields have the same name but for case", "Give one of them another name.")
+_SAME_NAMES = ("two of its fields have the same name, ignoring case", "Give one of them another name.")
 _UNKNOWN = ("nothing is known about it", "Cast it to another type.")
 
 

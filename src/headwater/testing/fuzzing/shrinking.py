@@ -1,8 +1,8 @@
-"""Making a failing round small: the failing view alone, then fewer steps, commits and rows, while it fails."""
+"""Making a failing round small while it fails: the failing view alone, fewer steps, commits and rows, simpler SQL."""
 
 from __future__ import annotations
 
-import pprint
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,8 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from headwater.testing.changes import Commit
-from headwater.testing.rounds import Figures, Finding, Leg, Round, RoundPlan
+from headwater.testing.fuzzing.changes import Change, Commit
+from headwater.testing.fuzzing.findings import Figures, Finding
+from headwater.testing.fuzzing.plans import Leg, RoundPlan, Step
+from headwater.testing.fuzzing.seeds import run_plan
+from headwater.testing.fuzzing.simplifying import simpler
+from headwater.testing.fuzzing.topics import TopicPlan
+from headwater.testing.fuzzing.trying import analyzer
 
 SECONDS_MAX = 240.0
 _Item = TypeVar("_Item")
@@ -32,9 +37,9 @@ class Shrinking:
             if found is not None:
                 best = smaller, found
                 break
-        for simpler in (self._one_leg, self._fewer_steps, self._fewer_commits, self._fewer_rows):
-            best = simpler(*best)
-        return best
+        for step in (self._one_leg, self._fewer_steps, self._fewer_commits, self._simpler_sql, self._fewer_rows):
+            best = step(*best)
+        return self._fewer_columns(*best)
 
     def _candidates(self, plan: RoundPlan, finding: Finding) -> Iterator[RoundPlan]:
         for name in [finding.view] if finding.view in plan.views else list(plan.views):
@@ -46,10 +51,10 @@ class Shrinking:
             return None
         self._trials += 1
         folder = self._folder / f"trial{self._trials}"
-        found = Round(plan, folder, Figures(), stop_at_first=True).run()
+        found = run_plan(plan, folder, Figures(), stop_at_first=True)
         shutil.rmtree(folder, ignore_errors=True)
-        same = [one for one in found if bool(one.error) == bool(finding.error)]
-        return next((one for one in same if one.view == finding.view or finding.view is None), None)
+        same = [one for one in found if one.like(finding)]
+        return next((one for one in same if one.view == finding.view or None in (one.view, finding.view)), None)
 
     def _one_leg(self, plan: RoundPlan, finding: Finding) -> tuple[RoundPlan, Finding]:
         """One application with no options, or with those of one leg."""
@@ -64,6 +69,33 @@ class Shrinking:
             if found is not None:
                 return smaller, found
         return plan, finding
+
+    def _simpler_sql(self, plan: RoundPlan, finding: Finding) -> tuple[RoundPlan, Finding]:
+        """Less SQL in the view that fails."""
+        view = finding.view if finding.view in plan.views else None
+        if view is None and len(plan.views) == 1:
+            view = next(iter(plan.views))
+        if view is None:
+            return plan, finding
+        analyzes = analyzer(plan)
+        again = True
+        while again and time.monotonic() < self._until:
+            again = False
+            for sql in simpler(plan.views[view]):
+                if not analyzes(sql):
+                    continue
+                smaller = replace(plan, views={**plan.views, view: sql})
+                found = self._fails(smaller, finding)
+                if found is not None:
+                    plan, finding, again = smaller, found, True
+                    break
+        return plan, finding
+
+    def _fewer_columns(self, plan: RoundPlan, finding: Finding) -> tuple[RoundPlan, Finding]:
+        """Without topics and columns that no view names."""
+        smaller = _narrowed(plan)
+        found = self._fails(smaller, finding)
+        return (plan, finding) if found is None else (smaller, found)
 
     def _fewer_steps(self, plan: RoundPlan, finding: Finding) -> tuple[RoundPlan, Finding]:
         return self._fewer(plan, finding, lambda leg: leg.steps, lambda leg, steps: replace(leg, steps=steps))
@@ -99,11 +131,14 @@ class Shrinking:
 
 
 def _numbered_commits(leg: Leg) -> tuple[tuple[int, Commit], ...]:
-    return tuple((number, commit) for number, step in enumerate(leg.steps) for commit in step)
+    return tuple((number, commit) for number, step in enumerate(leg.steps) for commit in step.commits)
 
 
 def _with_commits(leg: Leg, commits: Sequence[tuple[int, Commit]]) -> Leg:
-    steps = [tuple(commit for number, commit in commits if number == step) for step in range(len(leg.steps))]
+    steps = [
+        replace(step, commits=tuple(commit for place, commit in commits if place == number))
+        for number, step in enumerate(leg.steps)
+    ]
     return replace(leg, steps=tuple(steps))
 
 
@@ -111,7 +146,7 @@ def _numbered_rows(leg: Leg) -> tuple[tuple[int, int, int, int], ...]:
     return tuple(
         (one, two, three, four)
         for one, step in enumerate(leg.steps)
-        for two, commit in enumerate(step)
+        for two, commit in enumerate(step.commits)
         for three, change in enumerate(commit)
         for four in range(len(change.rows))
     )
@@ -122,68 +157,41 @@ def _with_rows(leg: Leg, rows: Sequence[tuple[int, int, int, int]]) -> Leg:
     steps = []
     for one, step in enumerate(leg.steps):
         commits = []
-        for two, commit in enumerate(step):
+        for two, commit in enumerate(step.commits):
             changes = []
             for three, change in enumerate(commit):
                 left = tuple(row for four, row in enumerate(change.rows) if (one, two, three, four) in kept)
                 changes += [replace(change, rows=left)] if left else []
             commits += [tuple(changes)] if changes else []
-        steps.append(tuple(commits))
+        steps.append(replace(step, commits=tuple(commits)))
     return replace(leg, steps=tuple(steps))
 
 
-_SCRIPT = '''"""{title}"""
-
-import tempfile
-from math import inf, nan  # noqa: F401
-
-from headwater.app import App
-
-TOPICS = {topics}
-VIEWS = {views}
-# Legs of an application: its options, and steps of commits; a commit has (topic, rows, whether they are deleted).
-LEGS = {legs}
-
-with tempfile.TemporaryDirectory() as folder:
-    for options, steps in LEGS:
-        with App("fuzz", log=folder + "/log", **options) as app:
-            for name, schema, key, partitions in TOPICS:
-                app.topic(name, schema, key=key, partitions=partitions)
-            for name, sql in VIEWS.items():
-                app.view(name, sql)
-            for step in steps:
-                for commit in step:
-                    with app.log.commit() as made:
-                        for topic, rows, delete in commit:
-                            (made.delete if delete else made.append)(topic, rows)
-                for progress in app.batches():
-                    for name in VIEWS:
-                        for one in app.verify(name).differences:
-                            print(f"batch {{progress.batch}}, view {{name}}: {{one.surplus:+d}} {{one.row}}")
-'''
-
-
-def reproduction(plan: RoundPlan, finding: Finding) -> str:
-    """A program that repeats a failing round and needs nothing else."""
-    topics = [(topic.name, topic.ddl, list(topic.key) or None, topic.partitions) for topic in plan.topics]
-    topics.append(("idle", "id bigint", None, 1))
-    legs = [
-        (
-            dict(leg.options),
-            [
-                [
-                    [(change.topic, [dict(row) for row in change.rows], change.delete) for change in commit]
-                    for commit in step
-                ]
-                for step in leg.steps
-            ],
+def _narrowed(plan: RoundPlan) -> RoundPlan:
+    words = {word.lower() for sql in plan.views.values() for word in re.findall(r"\w+", sql)}
+    stars = any("*" in sql for sql in plan.views.values())
+    topics = {
+        topic.name: replace(
+            topic,
+            columns=tuple(
+                (name, kind) for name, kind in topic.columns if stars or name in topic.key or name.lower() in words
+            ),
         )
-        for leg in plan.legs
-    ]
-    what = "an error" if finding.error else "a difference"
-    return _SCRIPT.format(
-        title=f"Seed {plan.seed}: {what} of view {finding.view} after batch {finding.batch}.",
-        topics=pprint.pformat(topics, width=110),
-        views=pprint.pformat(dict(plan.views), width=110, sort_dicts=False),
-        legs=pprint.pformat(legs, width=110, sort_dicts=False),
-    )
+        for topic in plan.topics
+        if topic.name.lower() in words
+    }
+    legs = tuple(replace(leg, steps=tuple(_narrowed_step(step, topics) for step in leg.steps)) for leg in plan.legs)
+    return replace(plan, topics=tuple(topics.values()), legs=legs)
+
+
+def _narrowed_step(step: Step, topics: dict[str, TopicPlan]) -> Step:
+    commits = []
+    for commit in step.commits:
+        changes = [_narrowed_change(change, topics[change.topic]) for change in commit if change.topic in topics]
+        commits += [tuple(changes)] if changes else []
+    return replace(step, commits=tuple(commits))
+
+
+def _narrowed_change(change: Change, topic: TopicPlan) -> Change:
+    names = {name for name, _ in topic.columns}
+    return replace(change, rows=tuple({name: row[name] for name in row if name in names} for row in change.rows))

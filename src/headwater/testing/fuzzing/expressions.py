@@ -12,12 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from headwater.testing.topics import DECIMAL, DOMAINS, STRUCT
+from headwater.testing.fuzzing.topics import DECIMAL, DOMAINS, MAP, NARROW, NUMBERS, STRUCT
 
 OTHER = "other"
 """A type of which nothing is known, such as a list of numbers: it is passed on and compared, nothing else."""
-KINDS = tuple(DOMAINS)
-NUMBERS = ("bigint", "int", "double", DECIMAL)
+OPAQUE = "opaque"
+"""A type whose values have no order, such as a list of maps: it is passed on, nothing else."""
+UNORDERED = (MAP, OPAQUE)
+KINDS = tuple(kind for kind in DOMAINS if kind != MAP)
+NUMERIC = ("bigint", "int", "double", DECIMAL, NARROW)
 
 EXACT, ROUNDED, LOOSE = 0, 1, 2
 """How surely a column's value is known: exactly; exactly, but not to be added up; up to the last digits only."""
@@ -47,12 +50,28 @@ class Expressions:
             "date": self._dates,
             "timestamp": self._timestamps,
             "array<string>": self._arrays,
+            NARROW: self._narrow_decimals,
+            NUMBERS: self._number_arrays,
             STRUCT: self._structs,
+            MAP: self._maps,
         }
 
     def of(self, *kinds: str, noise: int = ROUNDED) -> list[Column]:
-        """The columns of these types (all, if none are named) whose values are known well enough."""
-        return [one for one in self.columns if (not kinds or one.kind in kinds) and one.noise <= noise]
+        """The columns of these types (all that can be compared, if none are named) that are known well enough."""
+        return [
+            one
+            for one in self.columns
+            if one.noise <= noise and (one.kind in kinds if kinds else one.kind not in UNORDERED)
+        ]
+
+    def all(self, noise: int = ROUNDED) -> list[Column]:
+        """The columns that are known well enough, with those that can not be compared."""
+        return [one for one in self.columns if one.noise <= noise]
+
+    def shared(self) -> list[Column]:
+        """The columns by which rows mostly fall into groups of several: all but ids, if there are others."""
+        columns = self.of()
+        return [one for one in columns if not one.sql.lower().endswith(".id")] or columns
 
     def literal(self, kind: str) -> str:
         """A value of a type, now and then null, which makes most conditions hold for no row."""
@@ -85,7 +104,7 @@ class Expressions:
         return self._about(kind, depth - 1)
 
     def _kind(self) -> str | None:
-        kinds = sorted({one.kind for one in self.of() if one.kind in DOMAINS})
+        kinds = sorted({one.kind for one in self.of() if one.kind in KINDS})
         return self._dice.choice(kinds) if kinds else None
 
     def _about(self, kind: str, depth: int) -> str:
@@ -146,6 +165,9 @@ class Expressions:
             f"year({self.value('date', depth)})",
             f"hour({self.value('timestamp', depth)})",
             f"size({self.value('array<string>', depth)})",
+            f"array_max({self.value(NUMBERS, depth)})",
+            f"{self.value(MAP, 0)}['q']",
+            f"map_contains_key({self.value(MAP, 0)}, 'q')::int",
             f"{self.value(STRUCT, 0)}.x",
             f"datediff({self.value('date', depth)}, {self.value('date', depth)})",
         )
@@ -206,6 +228,28 @@ class Expressions:
             f"concat({self.value('array<string>', depth)}, {self.value('array<string>', depth)})",
         )
 
+    def _narrow_decimals(self, depth: int) -> Sequence[str]:
+        return (
+            f"CAST({self.value('int', depth)} AS {NARROW})",
+            f"CAST(pmod({self.value(DECIMAL, depth)}, 100) AS {NARROW})",
+            f"abs({self.value(NARROW, depth)})",
+        )
+
+    def _number_arrays(self, depth: int) -> Sequence[str]:
+        return (
+            f"array({self.value('int', depth)}, {self.value('int', depth)})",
+            f"transform({self.value(NUMBERS, depth)}, e -> e % 3)",
+            f"map_values({self.value(MAP, 0)})",
+            f"sort_array({self.value(NUMBERS, depth)})",
+        )
+
+    def _maps(self, depth: int) -> Sequence[str]:
+        return (
+            f"map('q', {self.value('int', depth)})",
+            f"map_filter({self.value(MAP, 0)}, (k, v) -> v IS NULL)",
+            f"transform_values({self.value(MAP, 0)}, (k, v) -> nullif(v, 1))",
+        )
+
     def _structs(self, depth: int) -> Sequence[str]:
         return (f"named_struct('x', {self.value('int', depth)}, 'y', {self.value('string', depth)})",)
 
@@ -214,17 +258,20 @@ def literal(kind: str, value: object) -> str:
     """A value as SQL of a type."""
     if value is None:
         return f"CAST(NULL AS {kind})"
+    if kind == MAP and isinstance(value, dict):
+        items = ", ".join(f"'{name}', {literal('int', item)}" for name, item in value.items())
+        return f"CAST(map({items}) AS {kind})"
     if isinstance(value, dict):
         fields = f"'x', {literal('int', value['x'])}, 'y', {literal('string', value['y'])}"
         return f"named_struct({fields})"
     if isinstance(value, list):
-        items = ", ".join(literal("string", item) for item in value)
+        items = ", ".join(literal("int" if kind == NUMBERS else "string", item) for item in value)
         return f"CAST(array({items}) AS {kind})"
     if isinstance(value, float) and not -1e9 < value < 1e9:
         return f"CAST('{value}' AS double)".replace("inf", "Infinity").replace("nan", "NaN")
     if kind == "double":
         return f"{value}D" if str(value)[0] != "-" else f"(- {str(value)[1:]}D)"
-    if kind in ("bigint", DECIMAL):
+    if kind in ("bigint", DECIMAL, NARROW):
         return f"CAST({value} AS {kind})"
     if kind in ("date", "timestamp"):
         return f"{kind.upper()} '{value}'"

@@ -8,7 +8,7 @@ from random import Random
 from typing import TypeAlias
 
 from headwater.log.embedded import EmbeddedLog
-from headwater.testing.topics import TopicPlan
+from headwater.testing.fuzzing.topics import TopicPlan
 
 Row: TypeAlias = Mapping[str, object]
 IDLE = "idle"
@@ -49,8 +49,20 @@ class Changes:
         """One commit: of one topic or several, now and then of none that counts."""
         if self._dice.random() < 0.06:
             return (Change(IDLE, ({"id": 1},)),)
-        chosen = self._dice.sample(self._topics, min(len(self._topics), self._dice.choice((1, 1, 1, 2, 3))))
+        chosen = self._dice.sample(self._topics, min(len(self._topics), self._dice.choice((1, 1, 2, 2, 3))))
         return tuple(change for topic in chosen for change in self._of(topic))
+
+    def shift(self) -> Commit:
+        """All rows of all tables change in one commit, and their numbers by the same amount."""
+        by = self._dice.randint(1, 3)
+        made = []
+        for topic in self._topics:
+            rows = [
+                {**row, "a": _shifted(row["a"], by), "b": _shifted(row["b"], by)}
+                for row in self._rows[topic.name].values()
+            ]
+            made += [self._append(topic, rows)] if rows else []
+        return tuple(made) or self.commit()
 
     def filling(self) -> Commit:
         """Rows for all topics, so that most views have some."""
@@ -103,3 +115,7 @@ class Changes:
 
 def _key(topic: TopicPlan, row: Row) -> tuple[object, ...]:
     return tuple(row[name] for name in topic.key)
+
+
+def _shifted(number: object, by: int) -> object:
+    return number + by if isinstance(number, int) else number

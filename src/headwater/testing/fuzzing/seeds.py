@@ -1,0 +1,32 @@
+"""What the number of a round decides: which kind of round it is, and how that is planned and run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headwater.testing.fuzzing.failing_rounds import FailingRound, random_failing_round
+from headwater.testing.fuzzing.findings import Figures, Finding
+from headwater.testing.fuzzing.names import twins
+from headwater.testing.fuzzing.plans import RoundPlan
+from headwater.testing.fuzzing.rounds import Round, random_round
+
+VIEWS, STEPS = 24, 6
+_FAILING_EVERY = 4
+
+
+def plan_of(seed: int, folder: Path, figures: Figures, *, views: int = VIEWS, steps: int = STEPS) -> RoundPlan:
+    """The plan of a seed; every fourth has expressions that fail. `folder` takes a log that it is tried on."""
+    if seed % _FAILING_EVERY == _FAILING_EVERY - 1:
+        return random_failing_round(seed, folder, figures, views=max(2, views // 4), steps=steps + 2)
+    plan = random_round(seed, folder, figures, views=views, steps=steps)
+    if seed % _FAILING_EVERY == 0:
+        figures.findings += twins(plan.topics, folder.with_name("names"))
+    return plan
+
+
+def run_plan(plan: RoundPlan, folder: Path, figures: Figures, *, stop_at_first: bool = False) -> list[Finding]:
+    """Runs a round of either kind in a folder; what it found."""
+    if not plan.views:
+        return []
+    kind = FailingRound if plan.policies else Round
+    return kind(plan, folder, figures, stop_at_first=stop_at_first).run()

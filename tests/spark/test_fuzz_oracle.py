@@ -1,0 +1,124 @@
+"""The oracle of the fuzzer: when a view's content is right, and when it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.engine.store import Excluded
+from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.testing.fuzzing.oracle import Oracle, RawFailed
+
+ROWS = [
+    {"id": number, "g": "ab"[number % 2], "v": number // 4, "x": (1e16, 1.0, -1e16, 3.0)[number // 2]}
+    for number in range(8)
+]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
+    with open_log(tmp_path / "log") as made:
+        made.create("t", "id bigint, g string, v int, x double", key="id")
+        made.append("t", ROWS)
+        yield made
+
+
+def oracle(spark: SparkSession, log: EmbeddedLog, sql: str, **others: str) -> Oracle:
+    views = {**others, "q": sql}
+    reads = {name: frozenset({"t", *others}) - {name} for name in views}
+    made = Oracle(spark, log.topics(), views, reads)
+    assert made.move(log, log.position())
+    return made
+
+
+def never() -> pa.Table:
+    raise AssertionError("The SQL leaves nothing open.")
+
+
+def giving(table: pa.Table) -> Callable[[], pa.Table]:
+    return lambda: table
+
+
+def with_column(table: pa.Table, name: str, values: Mapping[int, object]) -> pa.Table:
+    """A table in which some rows have another value."""
+    rows = table.to_pylist()
+    for place, value in values.items():
+        rows[place][name] = value
+    return pa.Table.from_pylist(rows, schema=table.schema)
+
+
+def test_what_raw_spark_gives_is_right(spark: SparkSession, log: EmbeddedLog) -> None:
+    judge = oracle(spark, log, "SELECT g, sum(v) AS s FROM t GROUP BY g")
+    verdict = judge.judge("q", judge.answer("q"), never)
+    assert not verdict.differences
+    assert not verdict.open
+
+
+def test_ranks_of_ties_are_not_open(spark: SparkSession, log: EmbeddedLog) -> None:
+    judge = oracle(spark, log, "SELECT id, rank() OVER (ORDER BY v) AS r FROM t")
+    wrong = pa.table({"id": list(range(8)), "r": pa.array(range(1, 9), pa.int32())})
+    verdict = judge.judge("q", wrong, giving(wrong))
+    assert len(verdict.differences) == 12
+    assert not verdict.open
+    assert verdict.note == "all answers of raw Spark agree, and verify would not notice"
+
+
+def test_numbers_of_ties_are_headwaters_to_settle(spark: SparkSession, log: EmbeddedLog) -> None:
+    judge = oracle(spark, log, "SELECT id, row_number() OVER (ORDER BY v) AS r FROM t")
+    settled = pa.table({"id": [3, 2, 1, 0, 7, 6, 5, 4], "r": pa.array(range(1, 9), pa.int32())})
+    assert not judge.judge("q", settled, giving(settled)).differences
+    assert judge.judge("q", settled, giving(settled)).open
+    other = pa.table({"id": [1, 3, 2, 0, 7, 6, 5, 4], "r": pa.array(range(1, 9), pa.int32())})
+    verdict = judge.judge("q", other, giving(settled))
+    assert verdict.open
+    assert verdict.differences
+
+
+def test_a_sum_that_cancels_is_right_in_the_range_of_the_answers(spark: SparkSession, log: EmbeddedLog) -> None:
+    judge = oracle(spark, log, "SELECT g, sum(x) AS s FROM t GROUP BY g")
+    exact = pa.table({"g": ["a", "b"], "s": [4.0, 4.0]})
+    assert not judge.judge("q", exact, never).differences
+    wrong = pa.table({"g": ["a", "b"], "s": [4.0, 400.0]})
+    assert judge.judge("q", wrong, giving(exact)).differences
+
+
+def test_answers_follow_the_log(spark: SparkSession, log: EmbeddedLog) -> None:
+    judge = oracle(spark, log, "SELECT max(c) AS m FROM up", up="SELECT g, count(*) AS c FROM t GROUP BY g")
+    assert judge.answer("q").to_pylist() == [{"m": 4}]
+    log.append("t", [{"id": 10, "g": "a", "v": 0, "x": 0.0}])
+    assert judge.answer("q").to_pylist() == [{"m": 4}]
+    judge.move(log, log.position())
+    assert judge.answer("q").to_pylist() == [{"m": 5}]
+
+
+def test_records_that_were_set_aside_do_not_count(spark: SparkSession, log: EmbeddedLog) -> None:
+    log.append("t", [{"id": 1, "g": "z", "v": 0, "x": 0.0}])
+    judge = oracle(spark, log, "SELECT g FROM t WHERE id = 1")
+    assert judge.answer("q").to_pylist() == [{"g": "z"}]
+    judge.move(log, log.position(), [Excluded("q", "t", 0, 8, "")])
+    assert judge.answer("q").to_pylist() == [{"g": "b"}]
+
+
+def test_a_query_that_fails(spark: SparkSession, log: EmbeddedLog) -> None:
+    judge = oracle(spark, log, "SELECT 1 / v AS q FROM t")
+    with pytest.raises(RawFailed, match="DIVIDE_BY_ZERO"):
+        judge.answer("q")
+    assert all(judge.failures("q", 3))
+    log.delete("t", [{"id": number} for number in range(4)])
+    judge.move(log, log.position())
+    assert not any(judge.failures("q", 3))
+
+
+def test_a_compacted_topic_can_not_be_judged_at_an_older_position(spark: SparkSession, log: EmbeddedLog) -> None:
+    log.create("c", "id bigint", key="id", cleanup="compact")
+    first = log.append("c", [{"id": 1}])
+    last = log.append("c", [{"id": 1}])
+    log.seal("c")
+    log.compact("c")
+    judge = Oracle(spark, log.topics(), {}, {})
+    assert not judge.move(log, first)
+    assert judge.move(log, last)

@@ -1,0 +1,122 @@
+"""Raw Spark as an oracle: what it answers to the views of a case file.
+
+It runs every view over the same rows in several arrangements. What they all agree on is what the SQL means; where they
+differ, the SQL leaves the answer open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from headwater.log.embedded import EmbeddedLog
+from headwater.log.topic import Topic
+from headwater.spark.program import topic_schema
+from headwater.spark.raw import FEW_ROWS, RawSpark
+from tests.sql.casefile import CaseFile, View
+from tests.sql.rendering import Written, table_cells, unordered
+
+Content = Mapping[Topic, pa.Table]
+"""The rows that views are about: of a topic with a key the newest of each key, else all."""
+
+RUNS_AT_LEAST = 3
+RUNS_UNTIL_OPEN = 8
+"""A view that is said to be open has given two answers by then."""
+RUNS_AT_MOST = 24
+"""And every row that is expected of it has been in one of them by then."""
+_SETTINGS = {**FEW_ROWS, "spark.sql.autoBroadcastJoinThreshold": "-1"}
+
+
+def content_of(log: EmbeddedLog) -> Content:
+    """The rows of all topics now."""
+    tables = {topic: log.table(topic.name) if topic.key else log.scan(topic.name) for topic in log.topics()}
+    return {topic: rows.select(topic.schema.names).combine_chunks() for topic, rows in tables.items()}
+
+
+def arranged(content: Content, run: int) -> Content:
+    """The rows as they are, the other way round (so that each of two rows comes first once), and then shuffled."""
+    if run == 0:
+        return content
+    places = reversed if run == 1 else np.random.default_rng(run).permutation
+    return {
+        topic: rows.take(pa.array(list(places(range(rows.num_rows))), pa.int64())) for topic, rows in content.items()
+    }
+
+
+@dataclass(slots=True)
+class Answers:
+    """The different answers of raw Spark to one view: one, or several if the SQL leaves it open."""
+
+    first: pa.Table
+    written: list[Written] = field(default_factory=list)
+
+    def add(self, answer: pa.Table) -> None:
+        written = table_cells(answer)
+        if written not in self.written:
+            self.written.append(written)
+
+    @property
+    def are_open(self) -> bool:
+        return len(self.written) > 1
+
+    def impossible(self, expected: Written) -> list[list[str]]:
+        """The rows of a table that no answer has, however it orders lists."""
+        known = {tuple(map(unordered, row)) for answer in self.written for row in answer[1:]}
+        return [row for row in expected[1:] if tuple(map(unordered, row)) not in known]
+
+
+class SparkOracle:
+    """A Spark that knows the views of a case file by their SQL, and nothing else."""
+
+    def __init__(self, session: SparkSession, file: CaseFile) -> None:
+        self._raw, self._file = RawSpark(session, _SETTINGS), file
+
+    def answer(self, content: Content, views: Collection[str]) -> dict[str, pa.Table]:
+        """What the queries of some views give."""
+        for topic, rows in content.items():
+            self._raw.put(topic.name, rows, topic_schema(topic))
+        found = {}
+        for view in self._file.views:
+            frame = self._raw.frame(view.sql)
+            self._raw.name(view.name, frame)
+            if view.name in views:
+                found[view.name] = self._raw.answer(frame)
+        return found
+
+    def answers(self, content: Content) -> dict[str, Answers]:
+        """What the queries of all views give in several arrangements, in more of them where they may differ."""
+        found: dict[str, Answers] = {}
+        for run in range(RUNS_AT_MOST):
+            wanted = [view.name for view in self._file.views if _tells_more(view, found.get(view.name), run)]
+            if not wanted:
+                break
+            for view, answer in self.answer(arranged(content, run), wanted).items():
+                found.setdefault(view, Answers(answer)).add(answer)
+        return found
+
+    def fails(self, view: View) -> bool:
+        """Whether Spark gives no answer to a view."""
+        try:
+            self._raw.answer(self._raw.frame(view.sql))
+        except (PySparkException, Py4JJavaError):
+            return True
+        return False
+
+
+def _tells_more(view: View, answers: Answers | None, run: int) -> bool:
+    """Whether another run may tell more about a view."""
+    if view.spark:
+        return False
+    if answers is None or run < RUNS_AT_LEAST:
+        return True
+    if not view.open:
+        return False
+    if not answers.are_open:
+        return run < RUNS_UNTIL_OPEN
+    return bool(answers.impossible(view.table))
