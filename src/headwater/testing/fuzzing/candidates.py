@@ -45,8 +45,8 @@ def choose(
 ) -> Chosen:
     """Views for a round. `folder` takes a log with the first commits, over which raw Spark runs them.
 
-    Most queries that have no rows then are left out. What headwater refuses is counted and left out, too; what it should
-    have refused and has not is a finding.
+    Most queries that have no rows then are left out. What headwater refuses is counted and left out, too; what it
+    should have refused and has not is a finding.
     """
     with open_log(folder) as log:
         create_topics(log.create, topics)
