@@ -26,7 +26,7 @@ def last_rows(file: CaseFile, topic: TopicLine) -> list[dict[str, Any]]:
     changes = [c for step in file.steps for commit in step.commits for c in commit if c.topic == topic.name]
     if topic.key is None:
         return [change.row for change in changes]
-    rows = {}
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for change in changes:
         key = tuple(change.row[name] for name in topic.key)
         rows.pop(key, None)
