@@ -1,6 +1,6 @@
 # Every command of the project; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server bench-demo servers pictures demo-pictures torture-log torture-capture fuzz-views fresh-machine lock clean
+.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server bench-demo servers pictures demo-pictures torture-log torture-capture fuzz-views matrix fresh-machine lock clean
 
 bin := .venv/bin
 python := $(bin)/python
@@ -15,6 +15,7 @@ BENCH_OPTIONS ?=
 TORTURE_OPTIONS ?=
 MINUTES ?= 60
 FUZZ_OPTIONS ?=
+MATRIX_OPTIONS ?=
 COMMAND ?= make test
 MACHINE_OPTIONS ?=
 
@@ -71,8 +72,11 @@ torture-capture: setup ## kill captures of PostgreSQL and its server N times: ma
 torture-log: setup ## kill writers of the log N times and look for lost records: make torture-log N=1000
 	$(python) tools/torture_log.py --kills $(N) $(TORTURE_OPTIONS)
 
-fuzz-views: setup ## compare random views with Spark's batch queries: make fuzz-views MINUTES=60 FUZZ_OPTIONS='--seed 7'
+fuzz-views: setup ## compare random views with raw Spark: make fuzz-views MINUTES=60 FUZZ_OPTIONS='--seed 7'
 	$(python) tools/fuzz_views.py --minutes $(MINUTES) $(FUZZ_OPTIONS)
+
+matrix: setup ## compare views of every function, type and shape with raw Spark: make matrix MATRIX_OPTIONS='--only rank'
+	PYTHONPATH=. $(python) -m tests.matrix $(MATRIX_OPTIONS)
 
 fresh-machine: ## run make test, or another command, on a fresh Debian (as root): make fresh-machine COMMAND='make demo'
 	@tools/fresh_machine $(MACHINE_OPTIONS) $(COMMAND)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import tempfile
 import time
@@ -26,9 +27,7 @@ messages = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make matrix", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--only", metavar="WORD", action="append", help="cases whose name has this word; may be repeated"
-    )
+    parser.add_argument("--only", metavar="PATTERN", action="append", help="cases whose name matches; may be repeated")
     parser.add_argument("--sample", type=int, metavar="N", help="only N cases, spread over all families")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("MATRIX_SEED", "1")), help="of the rows")
     parser.add_argument("--together", type=int, default=60, metavar="N", help="views in one application")
@@ -44,7 +43,7 @@ def main(arguments: list[str]) -> int:
     session = start_session(MASTER)
     cases = all_cases(session)
     if options.only:
-        cases = [case for case in cases if any(word in case.name for word in options.only)]
+        cases = [case for case in cases if any(re.search(pattern, case.name) for pattern in options.only)]
     if options.sample:
         cases = sample(cases, options.sample)
     if options.list:

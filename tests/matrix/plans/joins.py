@@ -19,7 +19,7 @@ def joins() -> Iterator[tuple[str, str]]:
         "either": "a.k = z.k OR a.o = z.i",
         "expression": "a.i + 1 = z.o * 2",
         "types": "a.d8 = z.d12",
-        "number_and_text": "a.i = z.s",
+        "number_and_text": "a.s = CAST(z.i AS string)",
         "true": "true",
         "null": "a.k = z.k AND NULL",
         "between": "a.o BETWEEN z.k AND z.i",
