@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.sql.casefile import Change, Refusal, TopicLine, View, parse
-from tests.sql.rendering import table_cells, table_lines
+from tests.sql.rendering import table_cells, table_lines, unordered
 
 TEXT = """\
 # A comment.
@@ -54,6 +54,16 @@ def test_views() -> None:
     assert parse("file", TEXT).views == [View("total", sql, [["total"], ["a\\|b"]])]
 
 
+def test_remarks() -> None:
+    text = "view a (open: ties)\nSELECT 1\n=>\n| x |\nview b (duckdb: it (often) differs)\nSELECT 2\n=>\n| x |\n"
+    views = [View("a", "SELECT 1", [["x"]], open="ties"), View("b", "SELECT 2", [["x"]], duckdb="it (often) differs")]
+    assert parse("file", text).views == views
+
+
+def test_a_table_is_sorted() -> None:
+    assert View("a", "SELECT 1", [["x"], ["2"], ["1"]]).table == [["x"], ["1"], ["2"]]
+
+
 def test_refusals() -> None:
     text = "view a\nSELECT 1\nview b\nSELECT 2\nrefused InvalidQuery\nIt is wrong.\nhint: Do it right.\n"
     file = parse("file", text)
@@ -64,7 +74,17 @@ def test_refusals() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["topics a (x int)", "topic a x int", "step One\na * {}", "step One\na + [1]", "select 1"]
+    "text",
+    [
+        "topics a (x int)",
+        "topic a x int",
+        "step One\na * {}",
+        "step One\na + [1]",
+        "select 1",
+        "view a b\nSELECT 1",
+        "view a (closed: yes)\nSELECT 1",
+        "view a (open)\nSELECT 1",
+    ],
 )
 def test_a_line_that_is_none(text: str) -> None:
     with pytest.raises(ValueError, match="not"):
@@ -99,6 +119,13 @@ def test_a_line_that_is_none(text: str) -> None:
 )
 def test_values(value: object, kind: pa.DataType, written: str) -> None:
     assert table_cells(pa.table({"c": pa.array([value], kind)})) == [["c"], [written]]
+
+
+@pytest.mark.parametrize(
+    ("written", "same"), [("[b, a]", "[a, b]"), ("[]", "[]"), ("b, a", "b, a"), ("[NULL, 1, NULL]", "[1, NULL, NULL]")]
+)
+def test_the_order_of_a_list_is_left_out(written: str, same: str) -> None:
+    assert unordered(written) == same
 
 
 def test_tables_are_aligned() -> None:
