@@ -72,7 +72,7 @@ torture-capture: setup ## kill captures of PostgreSQL and its server N times: ma
 torture-log: setup ## kill writers of the log N times and look for lost records: make torture-log N=1000
 	$(python) tools/torture_log.py --kills $(N) $(TORTURE_OPTIONS)
 
-fuzz-views: setup ## compare random views with Spark's batch queries: make fuzz-views MINUTES=60 FUZZ_OPTIONS='--seed 7'
+fuzz-views: setup ## compare random views with raw Spark: make fuzz-views MINUTES=60 FUZZ_OPTIONS='--seed 7'
 	$(python) tools/fuzz_views.py --minutes $(MINUTES) $(FUZZ_OPTIONS)
 
 matrix: setup ## compare views of every function, type and shape with raw Spark: make matrix MATRIX_OPTIONS='--only rank'

@@ -110,13 +110,24 @@ def test_a_view_that_is_not_there(file: Path, command: str) -> None:
 
 
 def test_views_that_changed_are_not_compared_with_what_they_were(file: Path) -> None:
-    (file.parent / "another.sql").write_text("SELECT count(*) AS n FROM orders")
+    changed = file.parent / "median.sql"
+    before = changed.read_text()
+    changed.write_text("SELECT count(*) AS n FROM orders")
     try:
         code, _, err = run("verify", file, "revenue")
     finally:
-        (file.parent / "another.sql").unlink()
+        changed.write_text(before)
     assert code == 2
     assert "The views are defined otherwise now than when they were built." in err
+
+
+def test_a_view_that_is_new_does_not_keep_the_others_from_being_verified(file: Path) -> None:
+    (file.parent / "another.sql").write_text("SELECT count(*) AS n FROM orders")
+    try:
+        code, _, _ = run("verify", file, "revenue")
+    finally:
+        (file.parent / "another.sql").unlink()
+    assert code == 0
 
 
 @pytest.mark.parametrize(

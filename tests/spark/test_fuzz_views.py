@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.app import App
+from headwater.engine.reading import Snapshot
+from headwater.testing.fuzzing.changes import Change
 from headwater.testing.fuzzing.findings import Figures
+from headwater.testing.fuzzing.oracle import Oracle, RawFailed
+from headwater.testing.fuzzing.plans import Leg, RoundPlan, Step
 from headwater.testing.fuzzing.seeds import plan_of, run_plan
+from headwater.testing.fuzzing.topics import TopicPlan
 
 
 @pytest.mark.timeout(900)
@@ -30,3 +39,55 @@ def test_views_fail_if_and_only_if_raw_spark_does(spark: SparkSession, tmp_path:
     run_plan(plan, tmp_path / "log", figures)
     assert "\n".join(map(str, figures.findings)) == ""
     assert figures.failed + figures.set_aside >= 1
+
+
+RANKS = RoundPlan(
+    seed=1,
+    topics=(TopicPlan("t", (("id", "bigint"), ("v", "int")), ("id",)),),
+    views={"q": "SELECT id, 10 / v AS r FROM t"},
+    reads={"q": frozenset({"t"})},
+    legs=(Leg((Step(((Change("t", ({"id": 1, "v": 5}, {"id": 2, "v": 0})),),)),)),),
+)
+
+
+def test_a_view_that_differs_is_found(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = replace(RANKS, views={"q": "SELECT id, rank() OVER (ORDER BY v) AS r FROM t"})
+    assert run_plan(plan, tmp_path / "right", Figures()) == []
+    snapshot = App.snapshot
+
+    def without_a_row(app: App, *arguments: Any, **options: Any) -> Snapshot:
+        found = snapshot(app, *arguments, **options)
+        return replace(found, tables={name: table.slice(1) for name, table in found.tables.items()})
+
+    monkeypatch.setattr(App, "snapshot", without_a_row)
+    figures = Figures()
+    (finding,) = run_plan(plan, tmp_path / "wrong", figures)
+    assert (finding.view, len(finding.differences)) == ("q", 1)
+    assert figures.findings == [finding]
+
+
+@pytest.mark.parametrize("policy", ["fail", "dead_letter"])
+def test_a_good_record_that_is_refused_or_set_aside_is_found(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    plan = replace(RANKS, policies={"q": policy})
+    figures = Figures()
+    assert run_plan(plan, tmp_path / "right", figures) == []
+    assert (figures.failed, figures.set_aside) == ((1, 0) if policy == "fail" else (0, 1))
+    monkeypatch.setattr(Oracle, "failures", lambda oracle, view, count: [""] * count)
+    (finding,) = run_plan(plan, tmp_path / "wrong", Figures())
+    assert finding.cause == ("good refused" if policy == "fail" else "good set aside")
+
+
+def test_a_failure_that_is_missed_is_found(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = replace(RANKS, views={"q": "SELECT id, v AS r FROM t"}, policies={"q": "fail"})
+    assert run_plan(plan, tmp_path / "right", Figures()) == []
+
+    def fails(oracle: Oracle, view: str, variant: int | None) -> pa.Table:
+        raise RawFailed(view)
+
+    monkeypatch.setattr(Oracle, "_answer", fails)
+    found = run_plan(plan, tmp_path / "wrong", Figures())
+    assert {finding.cause for finding in found} == {"missed"}

@@ -7,10 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from headwater.app import App
+from headwater.engine.failures import ViewNotKept
 from headwater.log.embedded import EmbeddedLog
+from headwater.spark import natives
+from headwater.spark.determinism import WINDOWS
+from headwater.spark.verification import Batches
 
 
 def test_a_topic_with_empty_partitions_is_read_whole(spark: SparkSession, tmp_path: Path) -> None:
@@ -60,3 +65,120 @@ def test_only_what_a_view_needs_is_read(spark: SparkSession, tmp_path: Path, mon
             found = app.verify(view)
             assert (found.equal, found.rows) == (True, 1)
             assert read == [topic]
+
+
+SCHEMA = "id bigint, g string, v int, x double"
+ROWS = [{"id": number, "g": "ab"[number % 2], "v": number % 2, "x": 1.5} for number in range(6)]
+
+
+def _verifier(spark: SparkSession, directory: Path, sql: str, rows: list[dict[str, Any]]) -> tuple[App, Batches]:
+    """An application with one view that has not been run, and what verifies it."""
+    app = App("shop", log=directory / "log", master="local[2]")
+    app.topic("t", SCHEMA, key="id")
+    app.view("v", sql)
+    app.log.append("t", rows)
+    return app, Batches(app.program, app.log)
+
+
+def test_a_wrong_rank_is_found_although_a_rule_settles_orders(spark: SparkSession, tmp_path: Path) -> None:
+    sql = "SELECT id, rank() OVER (ORDER BY v) AS r, row_number() OVER (ORDER BY v) AS n FROM t"
+    app, batches = _verifier(spark, tmp_path, sql, ROWS)
+    with app:
+        right = batches.content("v", app.log.position())
+        found = batches.verify("v", right, app.log.position())
+        assert found.equal
+        assert found.decided_by in ((), [WINDOWS]), "Spark may have given the settled answer"
+        ranks = right["n"].cast(right.schema.field("r").type)
+        wrong = right.set_column(1, right.schema.field("r"), ranks)
+        assert not batches.verify("v", wrong, app.log.position()).equal
+
+
+def test_what_sql_leaves_open_is_decided_by_a_rule(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [{"id": number, "g": "a", "v": 1, "x": 1.0} for number in range(12)]
+    sql = "SELECT id, row_number() OVER (PARTITION BY g ORDER BY v) AS n FROM t"
+    app, batches = _verifier(spark, tmp_path, sql, rows)
+    with app:
+        shuffled = batches.content("v", app.log.position())
+        assert batches.verify("v", shuffled, app.log.position()).equal
+        # Another answer that Spark may give is right only if it is the settled one, or if Spark happens to give it.
+        other = shuffled.set_column(1, shuffled.schema.field("n"), [list(range(12, 0, -1))])
+        assert not batches.verify("v", other, app.log.position()).equal
+
+
+def test_doubles_that_cancel_out_are_no_difference(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [{"id": number, "g": "a", "v": 1, "x": x} for number, x in enumerate((1e16, 1.0, -1e16))]
+    app, batches = _verifier(spark, tmp_path, "SELECT g, sum(x) AS total FROM t GROUP BY g", rows)
+    with app:
+        app.catch_up()
+        assert app.read("v").to_pylist() == [{"g": "a", "total": 1.0}], "sums are exact"
+        assert app.verify("v").equal
+        wrong = pa.table({"g": ["a"], "total": [4.0]}, schema=app.read("v").schema)
+        assert not batches.verify("v", wrong, app.log.position()).equal
+
+
+def test_records_that_were_set_aside_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    with App("shop", log=tmp_path / "log", master="local[2]") as app:
+        app.topic("t", SCHEMA, key="id")
+        app.topic("u", SCHEMA, key="id")
+        app.view("v", "SELECT id, 10 / v AS q FROM t", on_error="dead_letter")
+        app.view("w", "SELECT id FROM u")
+        app.log.append("t", [{"id": 1, "v": 2}, {"id": 2, "v": 0}])
+        app.catch_up()
+        found = app.verify("v")
+        assert found.equal
+        assert [(row.topic, row.offset) for row in found.excluded] == [("t", 1)]
+        assert app.verify("w").excluded == []
+
+
+def test_a_good_record_is_not_set_aside(spark: SparkSession, tmp_path: Path) -> None:
+    """Both sides of a join change in one commit: the pair of the old and the new row was never there."""
+    with App("shop", log=tmp_path / "log", master="local[2]") as app:
+        app.topic("t", "id bigint, h int", key="id")
+        app.topic("u", "id bigint, v int", key="id")
+        app.view("v", "SELECT t.id, 100 / (t.h - u.v) AS q FROM t JOIN u ON t.id = u.id", on_error="dead_letter")
+        app.log.append("t", [{"id": 1, "h": 5}])
+        app.log.append("u", [{"id": 1, "v": 3}])
+        app.catch_up()
+        with app.log.commit() as commit:
+            commit.append("t", [{"id": 1, "h": 7}])
+            commit.append("u", [{"id": 1, "v": 5}])
+        app.catch_up()
+        assert app.dead_letters() == []
+        assert app.read("v").to_pylist() == [{"id": 1, "q": 50.0}]
+
+
+def test_a_view_that_cannot_run_does_not_take_the_others_down(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise Py4JError("An error occurred while calling o1.windowSpec")
+
+    monkeypatch.setattr(natives, "_computed", fails)
+    with App("shop", log=tmp_path / "log", master="local[2]") as app:
+        app.topic("t", SCHEMA, key="id")
+        app.view("good", "SELECT id, v FROM t")
+        app.view("bad", "SELECT id, sum(v) OVER (ORDER BY id) AS total FROM t")
+        app.view("worse", "SELECT count(*) AS n FROM bad")
+        app.log.append("t", ROWS)
+        app.catch_up()
+        assert list(app.not_kept) == ["bad", "worse"]
+        assert "windowSpec" in app.not_kept["bad"]
+        assert app.read("good").num_rows == len(ROWS)
+        assert app.verify("good").equal
+        assert set(app.snapshot().tables) == {"good"}
+        with pytest.raises(ViewNotKept):
+            app.read("bad")
+
+
+def test_the_same_views_are_not_built_again(spark: SparkSession, tmp_path: Path) -> None:
+    sql = (
+        "SELECT g, struct(count(*) AS n, (SELECT max(v) FROM t) AS m) AS s FROM t "
+        "WHERE g LIKE 'Brand#12%' OR exists(array(v), one -> one >= 0) GROUP BY g"
+    )
+    fingerprints = set()
+    for _ in range(3):
+        with App("shop", log=tmp_path / "log", master="local[2]") as app:
+            app.topic("t", SCHEMA, key="id")
+            app.view("v", sql)
+            fingerprints.add(app.program.fingerprint)
+    assert len(fingerprints) == 1

@@ -37,7 +37,8 @@ def _operator(given: flow.Flow, operator: flow.Operator, state: Mapping[str, Siz
         number=operator.number,
         level=operator.level,
         label=label(operator),
-        inputs=[_input(edge, given.key(edge)) for edge in edges],
+        # Which groups have new results comes from the same operator as the results.
+        inputs=[_input(given, edge) for edge in edges if edge.port != "groups"],
         linear=linear,
         recomputed=recomputed,
         view=operator.view,
@@ -51,9 +52,11 @@ def _state(name: str, state: Mapping[str, Size]) -> Size:
     return Size(sum(one.rows for one in mine), sum(one.bytes for one in mine), sum(one.runs for one in mine))
 
 
-def _input(edge: flow.Edge, key: Sequence[Expression]) -> Input:
+def _input(given: flow.Flow, edge: flow.Edge) -> Input:
+    key = given.key(edge)
     steps = [text for step in edge.branch.steps for text in _step(step, key)]
-    return Input(edge.port, edge.branch.producer, steps[::-1], [short(column) for column in key])
+    producer = given.results.get(edge.branch.producer, edge.branch.producer)
+    return Input(edge.port, producer, steps[::-1], [short(column) for column in key])
 
 
 def _step(step: flow.LinearStep, key: Sequence[Expression]) -> list[str]:

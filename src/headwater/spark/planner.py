@@ -274,7 +274,7 @@ class Planner:
         child = self.relation(window.child())
         stated, partition = items(window.orderSpec()), items(window.partitionSpec())
         # LIMIT in a correlated subquery becomes a row number without an order over rows that are sorted.
-        order = [*stated, *order_below(window.child())]
+        order = [*stated, *order_below(window.child(), of_first_rows=not stated)]
         if not order and not _all_alike(window.child(), partition):
             raise _limit_without_order()
         limit = _LIMIT_MAX if given.last is None else max(0, given.last - given.first + 1)

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from headwater.spark.catalyst import Catalyst, Expression, Node, identity, items, kind
 
-_LOOKED_THROUGH = frozenset({"Project", "Filter", "Window", "SubqueryAlias", "RepartitionByExpression", "Repartition"})
+_LOOKED_THROUGH = frozenset({"Project", "SubqueryAlias", "RepartitionByExpression", "Repartition"})
+_FIRST_ROWS = frozenset({"Filter", "Window"})
 
 
 def in_settled_order(
@@ -39,8 +40,12 @@ def completed(catalyst: Catalyst, order: Sequence[Expression], columns: Sequence
     return [*order, *extra]
 
 
-def order_below(node: Node) -> list[Expression]:
-    """The order that the rows of a plan come in, if it says so; what it names may be hidden by projections above."""
-    while kind(node) in _LOOKED_THROUGH:
+def order_below(node: Node, *, of_first_rows: bool = False) -> list[Expression]:
+    """The order that the rows of a plan come in, if it says so; what it names may be hidden by projections above.
+
+    `of_first_rows`: also where only the first rows of each group are left of them.
+    """
+    through = _LOOKED_THROUGH | _FIRST_ROWS if of_first_rows else _LOOKED_THROUGH
+    while kind(node) in through:
         node = node.child()
     return items(node.order()) if kind(node) == "Sort" else []

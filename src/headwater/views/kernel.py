@@ -86,7 +86,8 @@ class Kernel(Protocol):
         `_hash`, the columns of `output` and `_w`.
         `first` is said once in the life of an operator, in its first step, which may have no changes.
 
-        Splitting changes over several steps gives the same sum of outputs and the same state as one step. State that
-        was added to is consolidated by the part's measures before it is handed in again.
+        Splitting changes over several steps gives the same sum of outputs and the same state as one step; only `Rows`,
+        which tells which groups have changed, tells it again in each step. State that was added to is consolidated by
+        the part's measures before it is handed in again.
         """
         ...

@@ -97,7 +97,6 @@ class Aggregations:
             return self._count()
         forms = [
             Aggregate(f"sum({one.sql})", total_of(one.kind)),
-            Aggregate(f"try_sum({one.sql})", total_of(one.kind)),
             Aggregate(f"avg({one.sql})", average_of(one.kind), ROUNDED),
         ]
         return self._dice.choice([forms[0], *forms])
@@ -177,7 +176,6 @@ class Aggregations:
             forms.append(Aggregate(f"percentile({number.sql}, 0.5)", "double", ROUNDED))
             forms.append(Aggregate(f"median({number.sql})", "double", ROUNDED))
             forms.append(Aggregate(f"percentile_disc(0.5) WITHIN GROUP (ORDER BY {number.sql})", "double", ROUNDED))
-            forms.append(Aggregate(f"percentile_approx({number.sql}, 0.5)", number.kind))
         if whole:
             name = self._dice.choice(("bit_and", "bit_or", "bit_xor"))
             forms.append(Aggregate(f"{name}({whole.sql})", "bigint"))
@@ -217,6 +215,7 @@ class Aggregations:
                     f"approx_top_k({number}, 2)",
                     f"approx_top_k({text}, 2)",
                     f"approx_percentile({number}, 0.5)",
+                    f"try_sum({number})",
                     f"count_min_sketch({text}, 0.5d, 0.5d, 1)",
                 )
             ),

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from headwater.errors import InvalidQuery, UnsupportedQuery
-from headwater.log.embedded import open_log
+from headwater.log.embedded import EmbeddedLog, open_log
 from headwater.log.topic import Topic
 from headwater.spark.program import Program
 from headwater.testing.fuzzing.changes import Commit, append
@@ -45,65 +45,58 @@ def choose(
 ) -> Chosen:
     """Views for a round. `folder` takes a log with the first commits, over which raw Spark runs them.
 
-    Most queries that have no rows then are left out. What headwater refuses is counted and left out, too, with all
-    that reads it; what it should have refused and has not is a finding.
+    Most queries that have no rows then are left out. What headwater refuses is counted and left out, too; what it
+    should have refused and has not is a finding.
     """
     with open_log(folder) as log:
         create_topics(log.create, topics)
         for commit in first:
             append(log, commit)
-        known = log.topics()
-        made = _made(session, dice, topics, known, count, log, figures)
-    views = {name: relation.sql for name, relation in made.items() if not relation.clock}
-    reads = {name: relation.reads for name, relation in made.items()}
-    chosen = accepted(session, known, Chosen(views, reads), figures)
-    for name, relation in made.items():
-        if relation.clock and relation.reads <= {*chosen.views, *(topic.name for topic in known)}:
-            needed = {view: chosen.views[view] for view in chosen.views if view in relation.reads}
-            if (
-                accepted(session, known, Chosen({**needed, name: relation.sql}, reads), figures).views.keys()
-                > needed.keys()
-            ):
-                figures.findings.append(Finding(name, relation.sql, 0, error="accepted", cause="accepted"))
-    return chosen
+        return _Choice(session, dice, topics, log, figures).views(count)
 
 
-def _made(
-    session: Any,
-    dice: Random,
-    topics: Sequence[TopicPlan],
-    known: Sequence[Topic],
-    count: int,
-    log: Any,
-    figures: Figures,
-) -> dict[str, Relation]:
-    """Queries that raw Spark takes."""
-    queries = Queries(dice, [topic_relation(topic) for topic in topics])
-    views: dict[str, str] = {}
-    reads: dict[str, frozenset[str]] = {}
-    oracle = Oracle(session, known, views, reads)
-    oracle.move(log, log.position())
-    made: dict[str, Relation] = {}
-    for _ in range(count * _TRIES):
-        if len(made) == count:
-            break
-        query = queries.query(dice.choice(_DEPTHS))
-        name = f"{dice.choice(('v', 'v', 'V'))}{len(made)}"
-        views[name], reads[name] = query.sql, query.reads
+class _Choice:
+    def __init__(
+        self, session: Any, dice: Random, topics: Sequence[TopicPlan], log: EmbeddedLog, figures: Figures
+    ) -> None:
+        self._session, self._dice, self._figures = session, dice, figures
+        self._topics = log.topics()
+        self._views: dict[str, str] = {}
+        self._reads: dict[str, frozenset[str]] = {}
+        self._queries = Queries(dice, [topic_relation(topic) for topic in topics])
+        self._oracle = Oracle(session, self._topics, self._views, self._reads)
+        self._oracle.move(log, log.position())
+
+    def views(self, count: int) -> Chosen:
+        """So many views, if that many are found among the queries that are made."""
+        for _ in range(count * _TRIES):
+            if len(self._views) == count:
+                break
+            query = self._queries.query(self._dice.choice(_DEPTHS))
+            name = f"{self._dice.choice(('v', 'v', 'V'))}{len(self._views)}"
+            self._views[name], self._reads[name] = query.sql, query.reads
+            if not self._is_good(name, query):
+                self._oracle.forget(name)
+                del self._views[name], self._reads[name]
+            else:
+                self._queries.add(Relation(name, query.columns, query.rows, query.reads))
+        return Chosen(self._views, self._reads)
+
+    def _is_good(self, name: str, query: Relation) -> bool:
+        """Whether raw Spark has an answer with rows, and headwater takes the query."""
         try:
-            empty = oracle.answer(name).num_rows == 0
+            empty = self._oracle.answer(name).num_rows == 0
         except RawFailed as error:
-            figures.invalid += 1
-            figures.examples.setdefault(f"invalid: {str(error)[:60]}", query.sql)
-            empty = True
-        if empty and not query.clock and dice.random() < 0.95:
-            oracle.forget(name)
-            del views[name], reads[name]
-            continue
-        made[name] = query
-        if not query.clock:
-            queries.add(Relation(name, query.columns, query.rows, query.reads))
-    return made
+            self._figures.invalid += 1
+            self._figures.examples.setdefault(f"invalid: {str(error)[:60]}", query.sql)
+            return False
+        if empty and self._dice.random() < 0.95:
+            return False
+        needed = {view: sql for view, sql in self._views.items() if view == name or view in query.reads}
+        taken = name in accepted(self._session, self._topics, Chosen(needed, self._reads), self._figures).views
+        if taken and query.clock:
+            self._figures.findings.append(Finding(name, query.sql, 0, error="It is accepted.", cause="accepted"))
+        return taken and not query.clock
 
 
 def accepted(session: Any, topics: Sequence[Topic], chosen: Chosen, figures: Figures) -> Chosen:
@@ -121,9 +114,8 @@ def accepted(session: Any, topics: Sequence[Topic], chosen: Chosen, figures: Fig
             figures.examples.setdefault(error.construct, chosen.views.get(refused, ""))
         except Exception:  # noqa: BLE001 (whatever else planning fails with is a finding)
             refused, text = _culprit(session, topics, chosen)
-            figures.findings.append(
-                Finding(refused, chosen.views[refused], 0, error=text, cause=text.strip().splitlines()[-1][:80])
-            )
+            cause = text.strip().splitlines()[-1][:80]
+            figures.findings.append(Finding(refused, chosen.views[refused], 0, error=text, cause=cause))
         else:
             return chosen
         if refused not in chosen.views:

@@ -168,17 +168,16 @@ class Round:
         self._figures.batches += 1
         if not oracle.move(app.log, progress.position):
             return
-        batches = Batches(app.program, app.log)
         for name in self._views:
             if name not in self._out and not self._plan.reads[name] & self._out:
-                self._compare_one(name, app, oracle, batches, progress)
+                self._compare_one(name, app, oracle, progress)
 
-    def _compare_one(self, name: str, app: App, oracle: Oracle, batches: Batches, progress: Progress) -> None:
+    def _compare_one(self, name: str, app: App, oracle: Oracle, progress: Progress) -> None:
         sql = self._views[name]
 
         def settled() -> pa.Table:
             with timed(self._figures, "settled answers"):
-                return batches.content(name, progress.position)
+                return Batches(app.program, app.log).content(name, progress.position)
 
         try:
             content = app.snapshot([name], at_least=progress.position).tables[name]

@@ -39,12 +39,18 @@ class Sources:
         elif chance < 0.45:
             return constant(self._dice, alias)
         else:
-            made = self._dice.choice([one for one in self.relations if not one.loose])
+            made = self._dice.choice(self._readable())
             text, reads = f"{in_some_case(self._dice, made.sql)} AS {alias}", made.reads | {made.sql}
         scope = tuple(
             Column(f"{alias}.{in_some_case(self._dice, one.sql)}", one.kind, one.noise) for one in made.columns
         )
         return Source(text, scope, made.rows, reads)
+
+    def _readable(self) -> list[Relation]:
+        """Topics, or views: chains of views take long to plan, and what is wrong in one hides what reads it."""
+        topics = [one for one in self.relations if not one.reads]
+        views = [one for one in self.relations if one.reads and not one.loose]
+        return views if not topics or (views and self._dice.random() < 0.2) else topics
 
     def source(self, depth: int) -> Source:
         """One source, some joined, or one with a lateral part, with conditions."""
