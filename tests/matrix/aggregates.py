@@ -1,5 +1,4 @@
-"""Every aggregate function of Spark's registry: plain, DISTINCT and FILTER, with and without groups, over every "
-"type."""
+"""Every aggregate function of Spark's registry: plain, DISTINCT and FILTER, with and without groups, over all types."""
 
 from __future__ import annotations
 
@@ -129,7 +128,8 @@ def aggregate_cases(functions: Sequence[Function]) -> Iterator[Case]:
         source = SKETCHES.get(function.name, "t")
         for call in calls(function, first=first):
             name = case_name("aggregate", function.name, call)
-            yield Case(f"{name}_grouped", f"SELECT g, {function.name}{call} AS v FROM {source} GROUP BY g")
+            sql = f"SELECT g, {function.name}{call} AS v FROM {source} GROUP BY g"
+            yield Case(f"{name}_grouped", sql, function=function.name)
         if first:
             yield from _forms(function.name, source)
         else:
@@ -157,4 +157,4 @@ def _forms(function: str, source: str) -> Iterator[Case]:
 def _first_of(name: str, template: str, function: str, found: Sequence[str]) -> Case:
     """A case with the first of several argument lists that Spark takes."""
     made = [template.format(f"{function}{call}", f"{function}(DISTINCT {call[1:]}") for call in found]
-    return Case(name, made[0], alternatives=tuple(made[1:]))
+    return Case(name, made[0], alternatives=tuple(made[1:]), function=function)

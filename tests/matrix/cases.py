@@ -14,7 +14,7 @@ class Case:
     """A view over the topics of a world.
 
     `alternatives` are tried in turn where Spark does not run the SQL. `reference` is another way to say the same, for
-    raw Spark, where it gets the SQL itself wrong.
+    raw Spark, where it gets the SQL itself wrong. `function` is the name in Spark's registry that the case is for.
     """
 
     name: str
@@ -22,6 +22,7 @@ class Case:
     world: str = "plain"
     alternatives: tuple[str, ...] = ()
     reference: str = ""
+    function: str = ""
 
     @property
     def question(self) -> str:

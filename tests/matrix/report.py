@@ -48,6 +48,9 @@ def markdown(results: Sequence[Result], findings: Sequence[str], seconds: float,
         *(_failure(result) for result in results if result.status == "failed"),
         *(f"- {finding}" for finding in findings),
         "",
+        "## Functions of which no case is valid",
+        ", ".join(uncalled(results)) or "none",
+        "",
         "## Refused, by construct",
         *_grouped((result.construct, result) for result in results if result.status == "refused"),
         "",
@@ -65,6 +68,15 @@ def markdown(results: Sequence[Result], findings: Sequence[str], seconds: float,
         *_grouped((result.detail[:60], result) for result in results if result.status == "invalid"),
     ]
     return "\n".join(lines) + "\n"
+
+
+def uncalled(results: Iterable[Result]) -> list[str]:
+    """The functions that Spark has and none of the cases for them calls in a way that Spark takes."""
+    valid: dict[str, bool] = {}
+    for result in results:
+        if result.case.function:
+            valid[result.case.function] = valid.get(result.case.function, False) or result.status != "invalid"
+    return [name for name, called in valid.items() if not called]
 
 
 def as_json(results: Sequence[Result]) -> str:

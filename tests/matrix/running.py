@@ -123,11 +123,10 @@ class _Runs:
         self._name = matrix.application()
 
     def run(self) -> None:
-        app = self._open()
-        number = 0
+        app, number, opened = self._open(), 0, True
         while number < len(self._world.moments) and self._going:
             moment = self._world.moments[number]
-            if moment.step.reopen:
+            if moment.step.reopen and not opened:
                 app = self._reopened(app)
             try:
                 app.catch_up(moment.position)
@@ -137,13 +136,13 @@ class _Runs:
                 if number <= 1:
                     # Little was done: the others begin again, so that all that they do is incremental.
                     number, self._name = 0, self._matrix.application()
-                app = self._open()
+                app, opened = self._open(), True
                 continue
             for name, reason in app.not_kept.items():
                 if name in self._going:
                     self._fail(name, "first batch, of no records", f"planned, and cannot be run: {reason}")
             self._compare(app, number)
-            number += 1
+            number, opened = number + 1, False
         app.close()
         shutil.rmtree(app.directory, ignore_errors=True)
         self._matrix.results |= self._results

@@ -151,12 +151,12 @@ def scalar_cases(functions: Sequence[Function]) -> Iterator[Case]:
             continue
         name = case_name("scalar", function.name if function.name[0].isalnum() else _word(function))
         if function.name in _QUERIES:
-            yield Case(f"{name}_query", _QUERIES[function.name])
+            yield Case(f"{name}_query", _QUERIES[function.name], function=function.name)
         for number, call in enumerate(_TEMPLATES.get(function.name, ())):
-            yield Case(f"{name}_{number}", f"SELECT id, {call} AS v FROM t")
+            yield Case(f"{name}_{number}", f"SELECT id, {call} AS v FROM t", function=function.name)
         ways = list(_documented(function))
         if ways:
-            yield Case(name, ways[0], alternatives=tuple(ways[1:]))
+            yield Case(name, ways[0], alternatives=tuple(ways[1:]), function=function.name)
 
 
 def _word(function: Function) -> str:

@@ -103,13 +103,14 @@ def _first_over(function: Function, overs: Mapping[str, str]) -> Iterator[Case]:
     """A function over frames, with the first arguments that it takes."""
     for name, over in overs.items():
         made = [f"SELECT id, {function.name}{call} OVER ({over}) AS v FROM t" for call in _values(function)]
-        yield Case(case_name("window", function.name, name), made[0], alternatives=tuple(made[1:]))
+        title = case_name("window", function.name, name)
+        yield Case(title, made[0], alternatives=tuple(made[1:]), function=function.name)
 
 
 def _over(function: str, call: str, overs: Mapping[str, str]) -> Iterator[Case]:
     for name, over in overs.items():
         sql = f"SELECT id, {function}{call} OVER ({over}) AS v FROM t"
-        yield Case(case_name("window", function, call, name), sql)
+        yield Case(case_name("window", function, call, name), sql, function=function)
 
 
 def _several() -> Iterator[Case]:

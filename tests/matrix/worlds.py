@@ -30,7 +30,7 @@ DOMAINS: Mapping[str, Sequence[Any]] = {
     "decimal(12,2)": ("0.00", "0.01", "1.50", "-2.25", "99.99", "1234567890.12"),
     "decimal(38,10)": ("0", "0.0000000001", "1.5", "-12345678901234567890.5", "3.3333333333"),
     "float": (0.0, -0.0, 0.1, 1.5, -2.25, 16777216.0, nan, inf),
-    "double": (0.0, -0.0, 1e16, 1.0, -1e16, 0.1, 2.5, nan, inf, -inf),
+    "double": (0.0, -0.0, 1e16, 1.0, -1e16, 1e16, 1.0, -1e16, 0.1, 2.5, nan, inf, -inf),
     "string": ("", "a", "A", "b", "b ", "ü", "10"),
     "date": ("1969-12-31", "2024-02-29", "2024-03-01", "2024-03-01", "2025-01-01"),
     "timestamp": (
@@ -186,6 +186,7 @@ class _History:
         self._dice, self._plans = dice, plans
         self._held: dict[str, dict[Any, Row]] = {plan.name: {} for plan in plans}
         self._sent: dict[str, list[Row]] = {plan.name: [] for plan in plans}
+        self._decks: dict[tuple[str, str], list[Any]] = {}
 
     def steps(self) -> list[Step]:
         gone: list[Change] = []
@@ -268,11 +269,16 @@ class _History:
         return row
 
     def _value(self, plan: TopicPlan, name: str, kind: str) -> Any:
-        if name == plan.key:
-            return self._dice.choice(DOMAINS[kind])
         if name == "y":
             return None if self._dice.random() < 0.1 else self._dice.uniform(-1000, 1000)
-        return random_value(self._dice, kind)
+        if kind not in DOMAINS:
+            return random_value(self._dice, kind)
+        deck = self._decks.setdefault((plan.name, name), [])
+        if not deck:
+            # Every value comes once before any comes again, so that few rows have them all.
+            nulls = [] if name == plan.key else [None] * (1 + len(DOMAINS[kind]) // 6)
+            deck += self._dice.sample([*DOMAINS[kind], *nulls], len(DOMAINS[kind]) + len(nulls))
+        return deck.pop()
 
     def _append(self, plan: TopicPlan, rows: Sequence[Row]) -> Change:
         if plan.key:
