@@ -18,7 +18,7 @@ from tests.matrix.report import counts, markdown
 from tests.matrix.running import Matrix, Result
 from tests.matrix.worlds import WORLDS, build_world
 
-SLICE = int(os.environ.get("MATRIX_SLICE", "150"))
+SLICE = int(os.environ.get("MATRIX_SLICE", "60"))
 SEED = int(os.environ.get("MATRIX_SEED", "1"))
 FAMILIES = {"aggregate", "scalar", "shape", "type", "window"}
 UNCALLED = {
