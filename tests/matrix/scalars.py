@@ -21,6 +21,11 @@ _COLUMNS = {"string": "s", "number": "i", "truth": "b"}
 """The column whose values stand beside a constant of each kind."""
 
 _TEMPLATES: Mapping[str, Sequence[str]] = {
+    "mod": ("mod(i, 3)", "mod(x, y)"),
+    "shiftleft": ("shiftleft(i, 2)",),
+    "shiftright": ("shiftright(l, 2)",),
+    "shiftrightunsigned": ("shiftrightunsigned(i, 2)",),
+    "st_geogfromwkb": ("st_asbinary(st_geogfromwkb(unhex('0101000000000000000000F03F0000000000000040')))",),
     "!=": ("i != o", "s != g"),
     "<>": ("x <> y",),
     "<=>": ("x <=> f", "g <=> s"),
@@ -160,9 +165,10 @@ def scalar_cases(functions: Sequence[Function]) -> Iterator[Case]:
 
 
 def _word(function: Function) -> str:
-    """The name of an operator in letters."""
+    """The name of an operator in letters; several of them may be the same expression."""
     last = function.implementation.rpartition(".")[2]
-    return last if last and last != "None" else "".join(f"x{ord(character):x}" for character in function.name)
+    signs = "".join(f"x{ord(character):x}" for character in function.name)
+    return f"{last}_{signs}" if last and last != "None" else signs
 
 
 def _documented(function: Function) -> Iterator[str]:

@@ -22,8 +22,7 @@ SLICE = int(os.environ.get("MATRIX_SLICE", "60"))
 SEED = int(os.environ.get("MATRIX_SEED", "1"))
 FAMILIES = {"aggregate", "scalar", "shape", "type", "window"}
 UNCALLED = {
-    "grouping": "needs grouping sets, which the shapes have",
-    "grouping_id": "needs grouping sets, which the shapes have",
+    **dict.fromkeys(("from_avro", "to_avro", "from_protobuf", "to_protobuf"), "needs a package beside Spark's SQL"),
     "measure": "only metric views have measures",
     "python_worker_logs": "a table of the session's own logs, of no topic",
 }

@@ -175,10 +175,12 @@ def test_the_same_views_are_not_built_again(spark: SparkSession, tmp_path: Path)
         "SELECT g, struct(count(*) AS n, (SELECT max(v) FROM t) AS m) AS s FROM t "
         "WHERE g LIKE 'Brand#12%' OR exists(array(v), one -> one >= 0) GROUP BY g"
     )
+    window = "SELECT id, rank() OVER (PARTITION BY g ORDER BY v) AS r, collect_list(v) OVER (ORDER BY id) AS c FROM t"
     fingerprints = set()
     for _ in range(3):
         with App("shop", log=tmp_path / "log", master="local[2]") as app:
             app.topic("t", SCHEMA, key="id")
             app.view("v", sql)
+            app.view("w", window)
             fingerprints.add(app.program.fingerprint)
     assert len(fingerprints) == 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from headwater.spark.catalyst import Catalyst, Expression, identity, kind
+from headwater.spark.catalyst import Catalyst, Expression, identity, kind, unaliased
 from headwater.spark.flow import Edge, Expand, Filter, Flow, Generate, LinearStep, Operator
 
 
@@ -24,7 +24,7 @@ def _operator(catalyst: Catalyst, operator: Operator) -> Iterator[str]:
     if operator.native is not None:
         columns = _Columns(catalyst)
         columns.add(operator.native.inputs)
-        yield " | ".join(columns.text(function) for function in operator.native.functions)
+        yield " | ".join(columns.text(unaliased(function)) for function in operator.native.functions)
 
 
 def _edge(catalyst: Catalyst, edge: Edge) -> Iterator[str]:
