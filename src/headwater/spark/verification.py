@@ -32,7 +32,7 @@ from headwater.spark.raw import FEW_ROWS, RawSpark
 
 RUNS_MAX = 12
 """How often raw Spark is asked, at the most, before an answer that never changes counts as the only one."""
-_RUNS_FOR_DOUBLES = 5
+_RUNS_FOR_DOUBLES = 10
 _RUNS_TO_BE_SURE = 2
 _FEW = 100_000
 """Up to this many rows are answered most quickly by one task without compiling anything."""

@@ -75,7 +75,7 @@ class TopicPlan:
         kind = dict(self.columns)[column]
         if column in self.wild:
             return WILD
-        if column in self.key or (self.failing and column == "k"):
+        if column in self.key or (self.failing and column in ("id", "k")):
             return KEYS[kind]
         return FAILING[column] if self.failing else DOMAINS[kind]
 
