@@ -145,7 +145,8 @@ class _Settlement:
                 self._catalyst.expressions.IsNotNull(order), self._catalyst.struct([order, value])
             )
             return self._with_function(expression, function.withNewChildren(self._catalyst.sequence([value, pair])))
-        if name == "ListAgg":
+        # Distinct values are ordered by themselves.
+        if name == "ListAgg" and not expression.isDistinct():
             self.rules.add(LISTED)
             order = [*items(function.orderExpressions()), self._catalyst.ascending(function.child())]
             made = function.copy(
