@@ -26,7 +26,7 @@ class Function:
 
 def registered_functions(session: SparkSession) -> list[Function]:
     """Everything that SHOW FUNCTIONS lists, operators included, in order of names."""
-    catalog = session._jsparkSession.sessionState().catalog()
+    catalog = session.newSession()._jsparkSession.sessionState().catalog()
     jvm: Any = session._jvm
     found = []
     for row in session.sql("SHOW FUNCTIONS").collect():

@@ -62,7 +62,7 @@ class Classes:
 
 @pytest.fixture(scope="module")
 def functions(session: SparkSession) -> list[Function]:
-    state = session._jsparkSession.sessionState()
+    state = session.newSession()._jsparkSession.sessionState()
     return [
         *_registered(state.functionRegistry()),
         *_registered(state.tableFunctionRegistry()),
