@@ -26,7 +26,9 @@ class Function:
 
 def registered_functions(session: SparkSession) -> list[Function]:
     """Everything that SHOW FUNCTIONS lists, operators included, in order of names."""
-    catalog = session.newSession()._jsparkSession.sessionState().catalog()
+    # A session of other tests may have functions of theirs.
+    session = session.newSession()
+    catalog = session._jsparkSession.sessionState().catalog()
     jvm: Any = session._jvm
     found = []
     for row in session.sql("SHOW FUNCTIONS").collect():
