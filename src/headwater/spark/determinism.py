@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.errors import UnsupportedQuery
 from headwater.spark.catalyst import Catalyst, Expression, Node, children, items, kind, unaliased
 from headwater.spark.settling import completed, in_settled_order
-from headwater.spark.vocabulary import Kind, Place, check, classify, unorderable
+from headwater.spark.vocabulary import Kind, Place, check, classify, hashed_map, unorderable
 
 TIES = "ties in ORDER BY ... LIMIT are decided by all columns"
 WINDOWS = "rows that a window's order leaves equal are ordered by all columns"
 COLLECTED = "collected values are in ascending order"
+SETS = "the values of a collected set are in ascending order"
 BY = "of equal orders, max_by takes the greatest value and min_by the least"
 LISTED = "listagg orders equal rows by the value"
 CORRELATED = "the ORDER BY of a correlated LIMIT counts, even where Spark drops it because its column is not selected"
@@ -28,6 +28,7 @@ _WITH_EXPRESSIONS = frozenset({
     "Aggregate", "Project", "Filter", "Join", "LateralJoin", "Window", "Generate", "Sort",
 })  # fmt: skip
 _LIMITS = ("LocalLimit", "GlobalLimit", "Offset")
+_HASHES = frozenset({"Murmur3Hash", "XxHash64"})
 _SUBQUERIES = frozenset({"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery", "InSubquery"})
 
 
@@ -43,8 +44,8 @@ def settled(catalyst: Catalyst, sql: str, plan: Node) -> Settled:
     """The analyzed plan of a view with every order settled. Raises `UnsupportedQuery`."""
     # One call to Java instead of one for every node and expression.
     found = check(str(plan.toJSON()), sql)
-    if "Sample" in found.nodes:
-        raise UnsupportedQuery("TABLESAMPLE", hint="Filter by a hash: WHERE pmod(xxhash64(id), 100) < 10.")
+    if found.names & _HASHES:
+        _Hashes(catalyst).plan(plan)
     aggregates = any(word.kind is Kind.SETTLED and word.place is Place.AGGREGATE for word in found.expressions)
     if not aggregates and not found.nodes & {"Sort", "Window"}:
         return Settled(plan, ())
@@ -55,10 +56,19 @@ def settled(catalyst: Catalyst, sql: str, plan: Node) -> Settled:
     return Settled(made, tuple(sorted(settlement.rules)))
 
 
-class _Settlement:
-    def __init__(self, catalyst: Catalyst, *, aggregates: bool, subqueries: bool) -> None:
-        self._catalyst, self._aggregates, self._subqueries = catalyst, aggregates, subqueries
-        self.rules: set[str] = set()
+def with_sorted_sets(catalyst: Catalyst, plan: Node) -> Node:
+    """The analyzed plan with collected sets in ascending order, and as it is in all else.
+
+    Spark gives the values of a set by their hash: documented as open, and yet the same in every run.
+    """
+    return _SortedSets(catalyst).plan(plan)
+
+
+class _Rewriting:
+    """Looks at all aggregate functions of a plan, in its subqueries, too."""
+
+    def __init__(self, catalyst: Catalyst) -> None:
+        self._catalyst = catalyst
         self._depth = 0
         """In how many subqueries the plan stands that is looked at."""
 
@@ -66,27 +76,10 @@ class _Settlement:
         below = [self.plan(child) for child in children(node)]
         if below:
             node = node.withNewChildren(self._catalyst.sequence(below))
-        name = kind(node)
-        if self._depth and name in _LIMITS:
-            return self._limit(node)
-        if name in _WITH_EXPRESSIONS and (self._aggregates or self._subqueries):
-            node = self._with_expressions(node, in_window=name == "Window")
-        if name == "Sort":
-            order = completed(self._catalyst, items(node.order()), items(node.child().output()))
-            everywhere = getattr(node, "global")()
-            return self._catalyst.plans.Sort(
-                self._catalyst.sequence(order), everywhere, node.child(), self._catalyst.none
-            )
-        return self._window(node) if name == "Window" else node
+        return self._node(kind(node), node)
 
-    def _limit(self, node: Node) -> Node:
-        """A limit in a subquery, below the projection of sorted rows: there Spark does not lose their order."""
-        project = node.child()
-        if kind(project) != "Project" or kind(project.child()) not in ("Sort", *_LIMITS):
-            return node
-        self.rules.add(CORRELATED)
-        limited = node.withNewChildren(self._catalyst.sequence([project.child()]))
-        return project.withNewChildren(self._catalyst.sequence([limited]))
+    def _node(self, name: str, node: Node) -> Node:
+        return self._with_expressions(node, in_window=name == "Window") if name in _WITH_EXPRESSIONS else node
 
     def _with_expressions(self, node: Node, *, in_window: bool) -> Node:
         """The node with its expressions looked at, and changed where that is needed."""
@@ -130,13 +123,66 @@ class _Settlement:
         return self._aggregate(expression)
 
     def _aggregate(self, expression: Expression) -> Expression:
+        """What stands for an aggregate function."""
+        return expression
+
+
+class _Hashes(_Rewriting):
+    """Refuses hashes of maps; changes nothing."""
+
+    def _expression(self, expression: Expression, *, in_window: bool) -> Expression:
+        if kind(expression) in _HASHES:
+            for child in children(expression):
+                if "map<" in str(child.dataType().catalogString()):
+                    raise hashed_map(str(expression.prettyName()))
+        return super()._expression(expression, in_window=in_window)
+
+
+class _SortedSets(_Rewriting):
+    def _aggregate(self, expression: Expression) -> Expression:
+        if kind(expression.aggregateFunction()) != "CollectSet":
+            return expression
+        return self._catalyst.expressions.SortArray(expression)
+
+
+class _Settlement(_Rewriting):
+    def __init__(self, catalyst: Catalyst, *, aggregates: bool, subqueries: bool) -> None:
+        super().__init__(catalyst)
+        self._aggregates, self._subqueries = aggregates, subqueries
+        self.rules: set[str] = set()
+
+    def _node(self, name: str, node: Node) -> Node:
+        if self._depth and name in _LIMITS:
+            return self._limit(node)
+        if self._aggregates or self._subqueries:
+            node = super()._node(name, node)
+        if name == "Sort":
+            order = completed(self._catalyst, items(node.order()), items(node.child().output()))
+            everywhere = getattr(node, "global")()
+            return self._catalyst.plans.Sort(
+                self._catalyst.sequence(order), everywhere, node.child(), self._catalyst.none
+            )
+        return self._window(node) if name == "Window" else node
+
+    def _limit(self, node: Node) -> Node:
+        """A limit in a subquery, below the projection of sorted rows: there Spark does not lose their order."""
+        project = node.child()
+        if kind(project) != "Project" or kind(project.child()) not in ("Sort", *_LIMITS):
+            return node
+        self.rules.add(CORRELATED)
+        limited = node.withNewChildren(self._catalyst.sequence([project.child()]))
+        return project.withNewChildren(self._catalyst.sequence([limited]))
+
+    def _aggregate(self, expression: Expression) -> Expression:
         """An aggregate function whose result does not depend on the order of rows."""
         function = expression.aggregateFunction()
         name = kind(function)
         if name in ("CollectList", "CollectSet"):
             self._check_order(function, function.dataType().elementType())
-            self.rules.add(COLLECTED)
+            self.rules.add(SETS if name == "CollectSet" else COLLECTED)
             return self._catalyst.expressions.SortArray(expression)
+        if name == "Mode":
+            self._check_order(function, function.dataType())
         if name in ("MaxBy", "MinBy"):
             self.rules.add(BY)
             value, order = children(function)

@@ -95,7 +95,8 @@ def spark_fails(view: str, error: Py4JJavaError) -> InvalidQuery:
     cause = error.java_exception
     while cause.getCause() is not None:
         cause = cause.getCause()
-    reason = str(cause).split("\n")[0]
+    # A setting that Spark advises is not for a view to change.
+    reason = re.sub(r" Consider setting the config.*", "", str(cause).split("\n")[0])
     return InvalidQuery(view, f"Spark itself fails on this SQL ({reason}): write it another way.")
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from headwater.errors import InvalidQuery
 from headwater.spark.catalyst import Catalyst, Node, items, kind
-from headwater.spark.failures import query_failure
+from headwater.spark.failures import query_failure, spark_fails
 
 
 def in_order(views: Mapping[str, Collection[str]], topics: Sequence[str]) -> list[str]:
@@ -48,6 +49,8 @@ def names_read(catalyst: Catalyst, view: str, sql: str) -> set[str]:
         plan = catalyst.parse(sql)
     except PySparkException as error:
         raise query_failure(view, sql, error) from error
+    except Py4JJavaError as error:
+        raise spark_fails(view, error) from error
     if _is_statement(catalyst, plan):
         # Spark would carry it out as soon as it is analyzed.
         raise InvalidQuery(view, "It is a statement that does something, not a query. Write a SELECT.")

@@ -386,7 +386,7 @@ def _placed(columns: list[Expression], expression: Expression) -> int:
     """The place of an expression among columns, to which it is added if it is not one of them."""
     if kind(expression) == "AttributeReference":
         for place, column in enumerate(columns):
-            if identity(column) == identity(expression):
+            if kind(column) == "AttributeReference" and identity(column) == identity(expression):
                 return place
     columns.append(expression)
     return len(columns) - 1

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.functions import Function
 from headwater.engine.reading import encode_schema
-from headwater.errors import InternalError, InvalidQuery, SparkStopped, UnsupportedQuery
+from headwater.errors import HeadwaterError, InternalError, InvalidQuery, SparkStopped, UnsupportedQuery
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
 from headwater.spark.catalyst import Catalyst, Expression, Node, analyzed, data_type, identity, items, kind
@@ -198,8 +198,8 @@ class Program:
             raise in_view(name, error) from error
         except PySparkException as error:
             raise query_failure(name, sql, error) from error
-        except Py4JJavaError as error:
-            raise self._spark_fails(name, sql, error) from error
+        except Py4JError as error:
+            raise self._breakdown(name, sql, error) from error
         made = sorted(set(self.flow.operators) - before)
         self.views[name] = PlannedView(name, sql, schema, plan.rules, made, self._reads(name))
         self._relations[name] = relation
@@ -210,13 +210,13 @@ class Program:
         named = {read.lower() for read in self._named[name]}
         return [known for known in (*self._topics, *self.views) if known.lower() in named]
 
-    def _spark_fails(self, name: str, sql: str, error: Exception) -> Exception:
-        """What to say when Spark's planning breaks down: if it does so without headwater, the SQL has to change."""
+    def _breakdown(self, name: str, sql: str, error: Py4JError) -> HeadwaterError:
+        """What to say when planning breaks down: if Spark's own does so, too, the SQL has to change."""
         try:
             self.catalyst.optimize(self.catalyst.analyze(sql))
         except Py4JJavaError as own:
             return spark_fails(name, own)
-        return error
+        return InternalError(f"View {name!r} cannot be planned: {str(error).splitlines()[0]}")
 
     def _leaf(self, node: Node) -> Relation | None:
         if kind(node) != "LogicalRDD":

@@ -13,7 +13,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from headwater.spark.catalyst import Catalyst, with_dotted_names
+from headwater.spark.catalyst import Catalyst, analyzed, with_dotted_names
+from headwater.spark.determinism import with_sorted_sets
 from headwater.spark.session import SQL_SETTINGS
 
 _KEPT = {"spark.sql.session.timeZone": "UTC"}
@@ -45,9 +46,10 @@ class RawSpark:
         frame = self.session.createDataFrame(rows.combine_chunks(), schema=schema)
         frame.createOrReplaceTempView(f"`{name}`")
 
-    def frame(self, sql: str) -> DataFrame:
-        """What a query stands for; nothing has been computed yet."""
-        return self.session.sql(with_dotted_names(self._catalyst, sql))
+    def frame(self, sql: str, *, sorted_sets: bool = False) -> DataFrame:
+        """What a query stands for; nothing has been computed yet. Sets that it collects may be asked for in order."""
+        frame = self.session.sql(with_dotted_names(self._catalyst, sql))
+        return self._catalyst.frame(with_sorted_sets(self._catalyst, analyzed(frame))) if sorted_sets else frame
 
     def name(self, name: str, frame: DataFrame) -> None:
         """Lets later queries read what a query stands for."""

@@ -24,7 +24,7 @@ from headwater.log.embedded import EmbeddedLog
 from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.spark.catalyst import Catalyst
-from headwater.spark.determinism import CORRELATED, settled
+from headwater.spark.determinism import CORRELATED, SETS, settled
 from headwater.spark.failures import spark_fails, unexpected, view_failure
 from headwater.spark.functions import register
 from headwater.spark.program import Program, topic_schema
@@ -110,6 +110,7 @@ class Batches:
         answers: list[pa.Table] = []
         by_rule: list[Difference] | None = None
         found: list[Difference] = []
+        by_nature = tuple(rule for rule in rules if rule == SETS)
         runs = RUNS_MAX if rules else _RUNS_FOR_DOUBLES if _in_doubles(content) else _RUNS_TO_BE_SURE
         for run in range(runs):
             answer = self._raw(view, prefix, run, required=run == 0 and not rules)
@@ -117,7 +118,7 @@ class Batches:
                 found = differences(content, answer)
                 answers.append(answer)
                 if not found or not unexplained(found, content, answers):
-                    return [], answer.num_rows, ()
+                    return [], answer.num_rows, by_nature
             if rules and by_rule is None:
                 by_rule = differences(content, next(table for _, table in self._settled([view], prefix)))
             open_ = len(answers) > 1 and bool(differences(answers[0], answers[-1]))
@@ -138,7 +139,7 @@ class Batches:
         try:
             for name, planned in self._program.views.items():
                 if name in prefix.needed:
-                    frame = spark.frame(planned.sql)
+                    frame = spark.frame(planned.sql, sorted_sets=SETS in planned.rules)
                     if name == view:
                         return spark.answer(frame).cast(planned.schema)
                     spark.name(name, frame)

@@ -120,12 +120,6 @@ LAST = "Say which row is meant: max_by(value, order), or last_value(...) OVER (.
             "Compare lower(...) with lower(...).",
         ),
         (
-            "SELECT id, xxhash64(g, struct(m)) FROM t",
-            "xxhash64() of a map",
-            "maps that are the same may have different hashes",
-            "Take the hash of to_json(...), or of an array: array_sort(map_entries(...)).",
-        ),
-        (
             "SELECT id FROM t TABLESAMPLE (10 PERCENT)",
             "TABLESAMPLE",
             "",

@@ -4,7 +4,7 @@ It is closed: an expression that nobody has classified is refused, so that a new
 """
 
 from headwater.spark.vocabulary.kinds import Kind, classify, classify_registered
-from headwater.spark.vocabulary.rules import check, unorderable
+from headwater.spark.vocabulary.rules import check, hashed_map, unorderable
 from headwater.spark.vocabulary.types import accepted_type, check_type
 from headwater.spark.vocabulary.words import Place, Word, Words, words
 
@@ -18,6 +18,7 @@ __all__ = [
     "check_type",
     "classify",
     "classify_registered",
+    "hashed_map",
     "unorderable",
     "words",
 ]

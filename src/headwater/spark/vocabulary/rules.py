@@ -10,7 +10,6 @@ from headwater.spark.vocabulary import tables
 from headwater.spark.vocabulary.kinds import Kind
 from headwater.spark.vocabulary.lexer import Token, called, tokens
 from headwater.spark.vocabulary.moments import casts_special, special_literals
-from headwater.spark.vocabulary.tree import Tree
 from headwater.spark.vocabulary.words import Place, Word, Words, words
 
 _NOT_OF_THE_LOG = "its value is not a function of the log"
@@ -81,8 +80,6 @@ _BY_NAME: Final = {
     **tables.UNSTABLE,
     **tables.COLLATION,
 }
-_MAPS: Final = frozenset(tables.MAPS.split())
-_HOLDERS: Final = frozenset(f"{tables.HOLDERS} {tables.CHOICES}".split())
 # The types of functions in Python that give one value for each row: with pickle, pandas or Arrow.
 _SCALAR_FUNCTIONS: Final = frozenset({100, 101, 200, 204, 250, 251})
 
@@ -100,6 +97,12 @@ def unorderable(function: str, type_name: str) -> UnsupportedQuery:
     """What is said of an aggregate whose values would have to be put in order, and cannot be compared."""
     detail = f"values of type {type_name} cannot be put in order"
     return UnsupportedQuery(f"{function}()", detail, hint="Make it text with to_json(...).")
+
+
+def hashed_map(function: str) -> UnsupportedQuery:
+    """What is said of a hash of something that has a map in it."""
+    hint = "Take the hash of to_json(...), or of an array: array_sort(map_entries(...))."
+    return UnsupportedQuery(f"{function}() of a map", "maps that are the same may have different hashes", hint=hint)
 
 
 def _refusals(found: Words, pieces: Sequence[Token], functions: set[str]) -> Iterator[UnsupportedQuery]:
@@ -205,21 +208,6 @@ def _open_function(word: Word) -> UnsupportedQuery | None:
     return UnsupportedQuery(f"{fields['name']}()", _NOT_OF_THE_LOG, hint=_FUNCTION)
 
 
-def _hash(word: Word) -> UnsupportedQuery | None:
-    if not any(_may_hold_map(child) for child in word.node.children):
-        return None
-    name = "xxhash64" if word.name == "XxHash64" else "hash"
-    hint = "Take the hash of to_json(...), or of an array: array_sort(map_entries(...))."
-    return UnsupportedQuery(f"{name}() of a map", "maps that are the same may have different hashes", hint=hint)
-
-
-def _may_hold_map(node: Tree) -> bool:
-    given = [node.fields.get("dataType"), node.fields.get("schema")]
-    if "'map'" in str(given) or node.name in _MAPS:
-        return True
-    return node.name in _HOLDERS and any(_may_hold_map(child) for child in node.children)
-
-
 def _cast(word: Word) -> UnsupportedQuery | None:
     if not casts_special(word.node):
         return _collated(word)
@@ -236,12 +224,10 @@ _RULES: Final[dict[str, Callable[[Word], UnsupportedQuery | None]]] = {
     "Cast": _cast,
     "CsvToStructs": _collated,
     "JsonToStructs": _collated,
-    "Murmur3Hash": _hash,
     "ParseToDate": _cast,
     "ParseToTimestamp": _cast,
     "PythonUDF": _open_function,
     "XmlToStructs": _collated,
-    "XxHash64": _hash,
     "aggregate.ListAgg": _unordered_list,
     "aggregate.Mode": _unordered_mode,
     "variant.VariantGet": _collated,

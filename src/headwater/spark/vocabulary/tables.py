@@ -282,11 +282,3 @@ NOT_STRINGS = """
     UnixMicros UnixMillis UnixSeconds UnixTimestamp
 """
 """Expressions that give a date, a time or a number, never a string."""
-
-MAPS = """
-    CreateMap MapConcat MapFilter MapFromArrays MapFromEntries MapZipWith StringToMap TransformKeys TransformValues
-"""
-"""Expressions that give a map."""
-
-HOLDERS = "Concat CreateArray CreateNamedStruct"
-"""Expressions whose value holds their arguments."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 
 from headwater.engine.comparison import Difference, differences
 from headwater.engine.store import Excluded
@@ -26,6 +27,7 @@ from headwater.testing.fuzzing.doubles import within
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 _HASHED = "spark.sql.execution.useObjectHashAggregateExec"
+_SET = "collect_set("
 _VARIANTS: Sequence[Mapping[str, str]] = (
     {},
     {_PARTITIONS: "3"},
@@ -170,8 +172,11 @@ class Oracle:
     def _run(self, view: str) -> pa.Table:
         for name, sql in self._views.items():
             if name in self._reads[view]:
-                self._raw.name(name, self._raw.session.sql(sql))
-        return self._raw.answer(self._raw.session.sql(self._views[view]))
+                self._raw.name(name, self._frame(sql))
+        return self._raw.answer(self._frame(self._views[view]))
+
+    def _frame(self, sql: str) -> DataFrame:
+        return self._raw.frame(sql, sorted_sets=_SET in sql)
 
     def _put(self, topic: str, seed: int | None) -> None:
         wanted = self._rows[topic], seed

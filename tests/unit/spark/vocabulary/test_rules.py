@@ -175,17 +175,6 @@ def test_a_collation_is_refused_wherever_it_comes_from() -> None:
     accept(literal("a collate b"), expression("Cast", column(), dataType="string"))
 
 
-@pytest.mark.parametrize(
-    ("name", "construct"), [("Murmur3Hash", "hash() of a map"), ("XxHash64", "xxhash64() of a map")]
-)
-def test_the_hash_of_a_map_is_refused(name: str, construct: str) -> None:
-    kind = {"type": "map", "keyType": "string", "valueType": "long"}
-    mapped = expression("AttributeReference", name="m", dataType=kind)
-    for given in (mapped, expression("CreateMap"), expression("CreateNamedStruct", literal("a"), mapped)):
-        assert refusal(expression(name, column(), given)).construct == construct
-    accept(expression(name, column("map"), expression("StructsToJson", mapped), expression("MapEntries", mapped)))
-
-
 def test_a_sample_is_refused() -> None:
     with pytest.raises(UnsupportedQuery, match="TABLESAMPLE is not supported"):
         check(f'[{{"class": "{PLANS}Sample", "num-children": 0}}]', "")
