@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from headwater.engine.comparison import Difference, differences
 from headwater.engine.store import Excluded
@@ -172,11 +171,9 @@ class Oracle:
     def _run(self, view: str) -> pa.Table:
         for name, sql in self._views.items():
             if name in self._reads[view]:
-                self._raw.name(name, self._frame(sql))
-        return self._raw.answer(self._frame(self._views[view]))
-
-    def _frame(self, sql: str) -> DataFrame:
-        return self._raw.frame(sql, sorted_sets=_SET in sql)
+                self._raw.name(name, self._raw.frame(sql, sorted_sets=_SET in sql))
+        sql = self._views[view]
+        return self._raw.answer(self._raw.frame(sql, sorted_sets=_SET in sql))
 
     def _put(self, topic: str, seed: int | None) -> None:
         wanted = self._rows[topic], seed
