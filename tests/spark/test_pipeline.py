@@ -329,6 +329,34 @@ def test_a_record_that_fails_is_set_aside(tmp_path: Path) -> None:
         assert app.verify("count").equal
 
 
+def test_a_good_record_is_not_set_aside_with_a_bad_one_of_its_commit(tmp_path: Path) -> None:
+    with App("ratios", log=tmp_path / "log") as app:
+        app.topic("t", "id bigint, h int", key="id")
+        app.topic("u", "id bigint, v int", key="id")
+        sql = "SELECT t.id, 100 / (t.h - u.v) AS ratio FROM t JOIN u ON t.id = u.id"
+        app.view("ratio", sql, on_error="dead_letter")
+        app.log.append("t", [{"id": 1, "h": 5}, {"id": 2, "h": 5}])
+        app.log.append("u", [{"id": 1, "v": 3}])
+        app.catch_up()
+        with app.log.commit() as commit:
+            commit.append("t", [{"id": 1, "h": 3}])
+            commit.append("u", [{"id": 1, "v": 2}, {"id": 2, "v": 5}])
+        app.catch_up()
+        assert [(letter.topic, letter.offset) for letter in app.dead_letters()] == [("u", 2)]
+        assert app.read("ratio").to_pylist() == [{"id": 1, "ratio": 100.0}]
+        assert app.verify("ratio").equal
+
+
+def test_a_view_that_fails_does_so_even_if_another_has_set_a_record_of_its_commit_aside(tmp_path: Path) -> None:
+    with ratios(tmp_path, "dead_letter") as app:
+        app.view("inverse", "SELECT id, b div a AS inverse FROM pairs")
+        app.log.append("pairs", [{"id": 1, "a": 1, "b": 0}, {"id": 2, "a": 0, "b": 1}])
+        with pytest.raises(RecordFailed) as caught:
+            app.catch_up()
+        assert (caught.value.view, caught.value.offset) == ("inverse", 1)
+        assert app.dead_letters() == []
+
+
 def test_a_function_in_python_is_called_with_its_own_rows_only(tmp_path: Path) -> None:
     def no_nulls(values: pa.Array) -> pa.Array:
         assert values.null_count == 0

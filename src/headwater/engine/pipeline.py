@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.cutting import Cut, Cutter
-from headwater.engine.isolation import Suspect, isolate
+from headwater.engine.isolation import isolate
 from headwater.engine.manifest import Size
 from headwater.engine.runs import Run
 from headwater.engine.store import Excluded, Store
@@ -215,34 +215,28 @@ class Pipeline:
     def _go_round(self, batch: Batch, failure: ViewFailed, end: Position) -> Progress:
         """A record makes an expression fail: what comes before it is published, and then its view says what to do."""
         began = time.monotonic()
-        found = isolate(self._log, self._program, batch, failure)
-        if found.good != Position.parse(batch.start) or batch.first:
+        found = isolate(self._log, self._program, batch, failure, self._sets_aside)
+        if not found.records:
             good = replace(batch, end=str(found.good))
             return self._commit(good, self._program.run(good), self._covered(good), began, end)
-        policy = self._policies.get(found.failure.view or "", "fail")
-        if found.failure.view is None:
-            policy = "dead_letter" if set(self._policies.values()) == {"dead_letter"} else "fail"
-        if policy == "fail":
-            failure = found.failure
-            raise RecordFailed(failure.view, found.topic, found.partition, found.offset, failure.message) from failure
-        return self._set_aside(batch, found, began, end)
+        for suspect in found.records:
+            if not self._sets_aside(suspect.failure):
+                failure = suspect.failure
+                raise RecordFailed(failure.view, *suspect.place, failure.message) from failure
+        excluded = [
+            Excluded(suspect.failure.view or "", *suspect.place, suspect.failure.message) for suspect in found.records
+        ]
+        places = [(row.topic, row.partition, row.offset, row.offset) for row in excluded]
+        rest = replace(batch, end=str(found.commit), excluded=[*batch.excluded, *places])
+        return self._commit(rest, self._program.run(rest), self._covered(rest), began, end, excluded)
+
+    def _sets_aside(self, failure: ViewFailed) -> bool:
+        """Whether records that make a view fail in this way are set aside; if it is not known whose failure it is, all
+        views have to agree."""
+        if failure.view is None:
+            return set(self._policies.values()) == {"dead_letter"}
+        return self._policies.get(failure.view) == "dead_letter"
 
     def _covered(self, batch: Batch) -> Cut:
         start, end = Position.parse(batch.start), Position.parse(batch.end)
         return Cutter(self._log, self._program.topics).cut(start, end, self._batch_rows_max)
-
-    def _set_aside(self, batch: Batch, found: Suspect, began: float, end: Position) -> Progress:
-        """Publishes the commit without the record that fails; if others of it fail, too, they are set aside as well."""
-        excluded: list[Excluded] = []
-        while True:
-            excluded.append(
-                Excluded(found.failure.view or "", found.topic, found.partition, found.offset, found.failure.message)
-            )
-            places = [(row.topic, row.partition, row.offset, row.offset) for row in excluded]
-            one = replace(batch, end=str(found.commit), excluded=[*batch.excluded, *places])
-            try:
-                notes = self._program.run(one)
-            except ViewFailed as failure:
-                found = isolate(self._log, self._program, one, failure)
-                continue
-            return self._commit(one, notes, self._covered(one), began, end, excluded)
