@@ -59,21 +59,19 @@ class Matrix:
         self._applications = 0
 
     def run(self, cases: Sequence[Case], *, together: int = 60) -> Iterator[int]:
-        """Runs cases, at most this many in one application; yields after each how many have been run."""
+        """Runs cases, about this many in one application; yields after each how many are done."""
         for name, world in self._worlds.items():
             mine = [case for case in cases if case.world == name]
+            oracle, valid = Oracle(self.session, world), dict[str, Answers]()
             for first in range(0, len(mine), together):
-                self._say(f"{name}: cases {first + 1} to {min(first + together, len(mine))} of {len(mine)}")
-                self._run(world, mine[first : first + together])
+                last = min(first + together, len(mine))
+                valid |= self._valid(world, oracle, mine[first:last])
+                self._say(f"{name}: {last} of {len(mine)} cases, {len(valid)} to be run")
+                if len(valid) >= together or (valid and last == len(mine)):
+                    _Runs(self, world, oracle, valid).run()
+                    self._say(counted(self.results))
+                    oracle, valid = Oracle(self.session, world), {}
                 yield len(self.results)
-
-    def _run(self, world: World, cases: Sequence[Case]) -> None:
-        oracle = Oracle(self.session, world)
-        valid = self._valid(world, oracle, cases)
-        if not valid:
-            return
-        _Runs(self, world, oracle, valid).run()
-        self._say(f"  {counted(self.results)}")
 
     def _valid(self, world: World, oracle: Oracle, cases: Sequence[Case]) -> dict[str, Answers]:
         """The cases that both Spark and headwater accept, with Spark's answers."""
@@ -84,7 +82,6 @@ class Matrix:
                 self.results[one.case.name] = Result(one.case, "invalid", one.invalid)
             elif self._planned(world, one.case):
                 accepted.append(one)
-        self._say(f"  {len(accepted)} of {len(cases)} accepted")
         oracle.answer(accepted)
         for one in accepted:
             if one.failure:
