@@ -51,7 +51,7 @@ _WINDOW_CALLS: Mapping[str, Sequence[str]] = {
     "lead": ("(i)", "(s, 2)", "(y, 1, 0)", "(i) IGNORE NULLS"),
     "nth_value": ("(i, 2)", "(s, 1)", "(i, 1) IGNORE NULLS"),
     "ntile": ("(3)",),
-    "counter_diff": ("(i)", "(l)"),
+    "counter_diff": ("(abs(i))", "(abs(l))"),
 }
 _VALUES: Mapping[str, Sequence[str]] = {
     "sum": ("(i)", "(d8)", "(d12)", "(d38)", "(x)", "(y)"),
