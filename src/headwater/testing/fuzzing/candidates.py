@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +18,7 @@ from headwater.testing.fuzzing.oracle import Oracle, RawFailed
 from headwater.testing.fuzzing.plans import create_topics
 from headwater.testing.fuzzing.queries import Queries
 from headwater.testing.fuzzing.relations import Relation, topic_relation
+from headwater.testing.fuzzing.running import failure
 from headwater.testing.fuzzing.topics import TopicPlan
 
 _DEPTHS = (0, 0, 0, 1, 1, 2, 3)
@@ -112,10 +112,9 @@ def accepted(session: Any, topics: Sequence[Topic], chosen: Chosen, figures: Fig
             refused = str(error.view)
             figures.refused[error.construct] += 1
             figures.examples.setdefault(error.construct, chosen.views.get(refused, ""))
-        except Exception:  # noqa: BLE001 (whatever else planning fails with is a finding)
-            refused, text = _culprit(session, topics, chosen)
-            cause = text.strip().splitlines()[-1][:80]
-            figures.findings.append(Finding(refused, chosen.views[refused], 0, error=text, cause=cause))
+        except Exception as error:  # noqa: BLE001 (whatever else planning fails with is a finding)
+            refused, cause = _culprit(session, topics, chosen) or (next(iter(chosen.views)), error)
+            figures.findings.append(replace(failure(cause, chosen.views, 0), view=refused, sql=chosen.views[refused]))
         else:
             return chosen
         if refused not in chosen.views:
@@ -124,18 +123,17 @@ def accepted(session: Any, topics: Sequence[Topic], chosen: Chosen, figures: Fig
     return chosen
 
 
-def _culprit(session: Any, topics: Sequence[Topic], chosen: Chosen) -> tuple[str, str]:
-    """A view whose planning fails, and how."""
-    text = ""
+def _culprit(session: Any, topics: Sequence[Topic], chosen: Chosen) -> tuple[str, Exception] | None:
+    """A view whose planning fails, and how; None if it takes several."""
     for name in chosen.views:
         needed = {other: sql for other, sql in chosen.views.items() if other == name or other in chosen.reads[name]}
         try:
             Program(session, topics, needed)
         except (InvalidQuery, UnsupportedQuery):
             continue
-        except Exception:  # noqa: BLE001 (as above)
-            return name, traceback.format_exc(limit=-4)
-    return next(iter(chosen.views)), text or "Planning fails with several views, and with each alone it does not."
+        except Exception as error:  # noqa: BLE001 (as above)
+            return name, error
+    return None
 
 
 def _without(chosen: Chosen, name: str) -> Chosen:

@@ -55,9 +55,14 @@ def apply(step: Step, plan: RoundPlan, log: EmbeddedLog) -> int:
 def failure(error: Exception, views: Mapping[str, str], batch: int) -> Finding:
     """An error as a finding."""
     view = getattr(error, "view", None)
-    trace = "".join(traceback.format_exception(error, limit=-3))[-1500:]
-    text = f"{type(error).__name__}: {str(error)[:3000]}\n{trace}"
-    return Finding(view, views.get(view or "", ""), batch, error=text, cause=cause_of(error))
+    return Finding(view, views.get(view or "", ""), batch, error=told(error), cause=cause_of(error))
+
+
+def told(error: Exception) -> str:
+    """What an error says, and where it was raised, without Java's own frames."""
+    frames = "".join(traceback.format_tb(error.__traceback__, limit=-6))
+    said = "\n".join(line for line in str(error).splitlines() if not line.strip().startswith("at "))
+    return f"{type(error).__name__}: {said[:2000]}\n{frames}"
 
 
 def cause_of(error: Exception) -> str:
