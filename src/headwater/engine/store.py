@@ -127,7 +127,7 @@ class Store:
     def open_generation(self, fingerprint: str, definition: Mapping[str, Any]) -> Generation:
         """The generation with this fingerprint, or a new one that is building until a commit promotes it.
 
-        Others that are still building are given up.
+        Others that are still building are given up; those that never had a batch leave nothing behind.
         """
         now = self._clock.now()
         with self._database.write() as tx:
@@ -141,6 +141,7 @@ class Store:
                     " VALUES (?, ?, 'building', 0, 0, ?) RETURNING id",
                     (fingerprint, json.dumps(definition), now),
                 ).fetchone()
+            tx.execute("DELETE FROM generations WHERE status = 'building' AND batch = 0 AND id != ?", row)
             tx.execute(
                 "UPDATE generations SET status = 'retired', retired_at = ? WHERE status = 'building' AND id != ?",
                 (now, row[0]),

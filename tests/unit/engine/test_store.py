@@ -171,11 +171,19 @@ class TestGenerations:
         assert [found.status for found in store.generations()] == ["current", "building"]
 
     def test_one_that_nobody_wants_any_more_is_given_up(self, store: Store) -> None:
-        first = store.open_generation("one", {})
+        first, epoch = store.open_generation("one", {}), store.take_over()
+        store.commit(first.id, epoch, 1, at(1), [])
         second = store.open_generation("two", {})
         assert [found.status for found in store.generations()] == ["retired", "building"]
+        store.commit(second.id, epoch, 1, at(1), [])
         third = store.open_generation("one", {})
         assert third.id not in {first.id, second.id}
+
+    def test_one_that_never_had_a_batch_leaves_nothing_behind(self, store: Store) -> None:
+        for _ in range(3):
+            store.open_generation("one", {})
+            store.open_generation("two", {})
+        assert [found.fingerprint for found in store.generations()] == ["two"]
 
 
 class TestCollect:
