@@ -23,7 +23,8 @@ from headwater.engine.pipeline import Pipeline, Progress
 from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.engine.store import Excluded, Generation, Store, delete_state
 from headwater.engine.subscription import Subscription
-from headwater.errors import ExternalError, RecordFailed, UsageError
+from headwater.engine.supervision import Retry, supervised
+from headwater.errors import ExternalError, RecordFailed, SparkStopped, UsageError, WorkerLost
 from headwater.log.embedded import EmbeddedLog, open_log
 from headwater.log.names import check_name
 from headwater.log.options import TopicOptions
@@ -268,15 +269,28 @@ class App:
             pass
         return self.pipeline.position
 
-    def batches(self, end: Position | None = None) -> Iterator[Progress]:
-        """As `catch_up`, batch by batch."""
-        self._begin()
-        yield from self.pipeline.catch_up(end)
+    def batches(
+        self, end: Position | None = None, *, on_retry: Callable[[Retry], None] = lambda _: None
+    ) -> Iterator[Progress]:
+        """As `catch_up`, batch by batch. If Spark loses a process, `on_retry` is told, and the batch is tried again."""
+        end = self.log.position() if end is None else end
 
-    def follow(self, stopped: Callable[[], bool]) -> Iterator[Progress]:
-        """Batches for as long as it is not stopped, each as soon as the log has moved."""
-        self._begin()
-        yield from self.pipeline.follow(stopped)
+        def begun() -> Iterator[Progress]:
+            self._begin()
+            yield from self.pipeline.catch_up(end)
+
+        yield from supervised(begun, self._recover, on_retry, lambda: False)
+
+    def follow(
+        self, stopped: Callable[[], bool], *, on_retry: Callable[[Retry], None] = lambda _: None
+    ) -> Iterator[Progress]:
+        """Batches for as long as it is not stopped, each as soon as the log has moved; `on_retry` as in `batches`."""
+
+        def begun() -> Iterator[Progress]:
+            self._begin()
+            yield from self.pipeline.follow(stopped)
+
+        yield from supervised(begun, self._recover, on_retry, stopped)
 
     def run(self, on_batch: Callable[[Progress], None] = lambda _: None) -> None:
         """Keeps all views up to date until `stop` is called, from another thread or by `on_batch`."""
@@ -319,6 +333,19 @@ class App:
             pipeline.close()
             self._pipeline, self._runtime = None, self._planned(kept)
             self.pipeline.begin()
+
+    def _recover(self, error: SparkStopped | WorkerLost) -> None:
+        """Makes the next batch possible after a process was lost."""
+        if isinstance(error, WorkerLost):
+            # Spark starts another.
+            return
+        # As in `plan`.
+        from headwater.spark.session import forget_session
+
+        if self._pipeline is not None:
+            self._pipeline.close()
+        self._pipeline = self._runtime = None
+        forget_session()
 
     def read(self, view: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> pa.Table:
         """The rows of a view, at a position that is at least the given one."""

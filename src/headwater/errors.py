@@ -29,6 +29,7 @@
     |  |  |- LogBusy
     |  |  |- StorageFailed
     |  |  |- SparkStopped
+    |  |  |- WorkerLost
     |  |  |- SourceUnavailable  a database does not answer, or has ended the connection
     |  |  `- QueryFailed        a database refuses a query
     |  |- Indeterminate      it may have happened: look before trying again
@@ -465,6 +466,19 @@ class SparkStopped(Determinate):
         super().__init__(
             f"Spark's Java process does not answer: {reason}.",
             hint="Nothing is lost: run the application again. If it stops again, look whether memory runs out.",
+        )
+        self.reason = reason
+
+
+class WorkerLost(Determinate):
+    """A process that works for Spark is gone; the batch that it was in has not happened."""
+
+    code = "worker_lost"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"Spark lost a worker process: {reason}.",
+            hint="Nothing is lost: run the application again. If it happens again, look whether memory runs out.",
         )
         self.reason = reason
 

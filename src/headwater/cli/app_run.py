@@ -22,7 +22,8 @@ from headwater.cli.output import complain, say
 from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, address_of, serving
 from headwater.connectors.running import Captures
 from headwater.engine.pipeline import Progress
-from headwater.errors import HeadwaterError, InternalError, UsageError
+from headwater.engine.supervision import Retry
+from headwater.errors import HeadwaterError, InternalError, SparkStopped, UsageError
 from headwater.server.running import HOST, Address
 from headwater.server.service import Running
 
@@ -67,9 +68,11 @@ def run(
                 _start_spark(app, ending)
             captures.wait_until_ready(lambda: ending.asked)
             with steps() as step:
-                app.plan(step)
+                # If its process is lost meanwhile, the first batch begins with it again.
+                with suppress(SparkStopped):
+                    app.plan(step)
                 step("Opening the views")
-                batches = _batches(app, ending, captures, once=once)
+                batches = _batches(app, ending, captures, state, once=once)
             done = _watch(app, batches, ending, state if address else None, as_json=as_json)
         except KeyboardInterrupt:
             if not ending.asked:
@@ -112,13 +115,25 @@ def _stay(state: Running, error: UsageError) -> None:
     raise typer.Exit(code)
 
 
-def _batches(app: App, ending: Ending, captures: Captures, *, once: bool) -> Iterator[Progress]:
+def _batches(app: App, ending: Ending, captures: Captures, state: Running, *, once: bool) -> Iterator[Progress]:
     # Spark has put its own answer to Ctrl-C in place when it started, which ends the batch.
     ending.install()
+
+    def note(retry: Retry) -> None:
+        state.retries += 1
+        complain(str(retry))
+
     if once:
-        return _told(app, app.batches())
-    batches = _told(app, app.follow(lambda: ending.asked or captures.failure is not None))
-    return _checked(batches, captures)
+        return _told(app, app.batches(on_retry=note))
+    batches = app.follow(lambda: ending.asked or captures.failure is not None, on_retry=note)
+    return _checked(_told(app, _answering(batches, ending)), captures)
+
+
+def _answering(batches: Iterator[Progress], ending: Ending) -> Iterator[Progress]:
+    """The batches, after each of which signals are answered here: a Spark that was started again has its own answer."""
+    for progress in batches:
+        ending.install()
+        yield progress
 
 
 def _told(app: App, batches: Iterator[Progress]) -> Iterator[Progress]:

@@ -49,6 +49,8 @@ class Running:
     runs_here: bool = False
     failure: HeadwaterError | None = None
     failed_at: datetime | None = None
+    retries: int = 0
+    """How often a batch was begun again because a process was lost."""
 
 
 class Page(NamedTuple):

@@ -10,7 +10,15 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException, PythonException, QueryContextType
 
 from headwater.engine.failures import InvariantBroken
-from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery, ViewFailed
+from headwater.errors import (
+    HeadwaterError,
+    InternalError,
+    InvalidQuery,
+    SparkStopped,
+    UnsupportedQuery,
+    ViewFailed,
+    WorkerLost,
+)
 from headwater.spark.vocabulary.lexer import Lexeme, tokens
 
 OPERATOR = "headwater operator"
@@ -32,6 +40,16 @@ _NOT_IN_SPARK = (
         "Join on the key and on the times, and keep the newest: QUALIFY row_number() OVER (... ORDER BY ... DESC) = 1.",
     ),
     (("match_recognize",), "MATCH_RECOGNIZE", "Compare a row with those before it: lag(...) OVER (... ORDER BY ...)."),
+)
+# What Spark says when a process that it talks to is gone.
+_LOST = (
+    "Broken pipe",
+    "Connection reset",
+    "EOFException",
+    "ExecutorLostFailure",
+    "Python worker exited unexpectedly",
+    "Python worker failed to connect back",
+    "SparkContext was shut down",
 )
 # Classes of conditions that a record brings about, by the beginning of their name or state.
 _DATA_STATES = ("22", "21", "42KD", "42K")
@@ -98,6 +116,22 @@ def spark_fails(view: str, error: Py4JJavaError) -> InvalidQuery:
     # A setting that Spark advises is not for a view to change.
     reason = re.sub(r" Consider setting the config.*", "", str(cause).split("\n")[0])
     return InvalidQuery(view, f"Spark itself fails on this SQL ({reason}): write it another way.")
+
+
+def breakdown(error: Py4JJavaError) -> HeadwaterError:
+    """A batch that failed in Spark itself: because a process was lost, or for a reason that nobody knows."""
+    causes = [error.java_exception]
+    while (cause := causes[-1].getCause()) is not None:
+        causes.append(cause)
+    said = [str(cause).split("\n")[0].rstrip(".") for cause in causes]
+    if any(sign in text for text in (*said, str(causes[0])) for sign in _LOST):
+        return WorkerLost(said[-1])
+    return InternalError(f"Spark failed in a way that headwater does not know: {said[-1]}.")
+
+
+def spark_stopped(error: Exception) -> SparkStopped:
+    """Spark's Java process does not answer."""
+    return SparkStopped((str(error).splitlines() or [type(error).__name__])[0].rstrip("."))
 
 
 def _place(error: PySparkException) -> tuple[int | None, int | None]:

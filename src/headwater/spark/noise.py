@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -13,6 +14,13 @@ _TRACEBACK = b"Traceback (most recent call last):\n"
 # A worker that was idle for long, or whose task is over, finds that nobody listens any more.
 _NOBODY_LISTENS = (b"BrokenPipeError:", b"ConnectionResetError:")
 _WORKER = b"pyspark/daemon.py"
+
+
+class RaisedAnyway(logging.Filter):
+    """Leaves out what py4j logs with a stack trace and then raises: that Java does not answer."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not record.pathname.endswith("py4j/java_gateway.py")
 
 
 class Told:

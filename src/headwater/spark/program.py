@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
@@ -19,13 +19,22 @@ from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.functions import Function
 from headwater.engine.reading import encode_schema
-from headwater.errors import HeadwaterError, InternalError, InvalidQuery, SparkStopped, UnsupportedQuery
+from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
 from headwater.spark.catalyst import Catalyst, Expression, Node, analyzed, data_type, identity, items, kind
 from headwater.spark.determinism import settled
 from headwater.spark.explaining import explain
-from headwater.spark.failures import broken_invariant, in_view, query_failure, spark_fails, unexpected, view_failure
+from headwater.spark.failures import (
+    breakdown,
+    broken_invariant,
+    in_view,
+    query_failure,
+    spark_fails,
+    spark_stopped,
+    unexpected,
+    view_failure,
+)
 from headwater.spark.flow import Flow, Project, Relation
 from headwater.spark.functions import register
 from headwater.spark.fusing import fuse
@@ -168,10 +177,10 @@ class Program:
             failure = view_failure(error, {name: view.sql for name, view in self.views.items()}, owners)
             labels = {operator.number: label(operator) for operator in self.flow.operators.values()}
             raise failure or broken_invariant(error, labels, owners) or unexpected(error) from error
-        except Py4JJavaError:
-            raise
+        except Py4JJavaError as error:
+            raise breakdown(error) from error
         except (ConnectionError, Py4JError) as error:
-            raise SparkStopped(str(error)) from error
+            raise spark_stopped(error) from error
 
     def _owners(self) -> dict[int, str]:
         """The first view that an operator was planned for."""
@@ -203,6 +212,8 @@ class Program:
             raise in_view(name, error) from error
         except PySparkException as error:
             raise query_failure(name, sql, error) from error
+        except (ConnectionError, Py4JNetworkError) as error:
+            raise spark_stopped(error) from error
         except Py4JError as error:
             raise self._breakdown(name, sql, error) from error
         made = sorted(set(self.flow.operators) - before)

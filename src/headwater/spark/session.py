@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -15,7 +18,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from headwater.errors import ExternalError
-from headwater.spark.noise import Told
+from headwater.spark.noise import RaisedAnyway, Told
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 # Arrow checks every access to its memory otherwise, which takes a tenth of the time of a large batch. And what Java
@@ -73,18 +76,39 @@ class SparkNotStarted(ExternalError):
 def start_session(master: str = "local[*]", **settings: str) -> SparkSession:
     """The session of this process, started if there is none. `settings` are Spark's, with `__` for a dot."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # It logs by the logger of everybody.
+    root = logging.getLogger()
+    if not any(isinstance(known, RaisedAnyway) for known in root.filters):
+        root.addFilter(RaisedAnyway())
     for logger in _LOGGERS:
         PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
     chosen = {**_SETTINGS, **{name.replace("__", "."): value for name, value in settings.items()}}
     if SparkSession.getActiveSession() is None and SparkContext._active_spark_context is None:  # noqa: SLF001
         conf = SparkConf().setMaster(master).setAppName("headwater").setAll(list(chosen.items()))
-        SparkContext(conf=conf, gateway=_gateway(conf))
+        context: Any = SparkContext(conf=conf, gateway=_gateway(conf))
+        # It prints a stack trace when Java is gone, which others notice and tell.
+        context._accumulatorServer.handle_error = lambda *_: None  # noqa: SLF001
     builder = SparkSession.builder.master(master).appName("headwater")
     for name, value in chosen.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def forget_session() -> None:
+    """Forgets the session of a Java virtual machine that is gone, so that the next one starts another."""
+    context, gateway = SparkContext._active_spark_context, SparkContext._gateway  # noqa: SLF001
+    SparkSession._instantiatedSession = None  # noqa: SLF001
+    SparkSession._activeSession = None  # noqa: SLF001
+    if context is not None:
+        # There is nobody left to tell.
+        context._jsc = None  # noqa: SLF001
+        context.stop()
+    if gateway is not None:
+        with suppress(Py4JError, OSError):
+            gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
 
 
 def _gateway(conf: SparkConf) -> JavaGateway | None:
