@@ -16,7 +16,7 @@ from headwater.connectors.webhooks.sender import Sender
 from headwater.connectors.webhooks.target import parse_target
 from headwater.connectors.webhooks.webhook import Webhook
 from headwater.engine.explanation import Explanation
-from headwater.engine.failures import UnknownView, ViewNotKept
+from headwater.engine.failures import RecordFailed, SparkStopped, UnknownView, ViewNotKept, WorkerLost
 from headwater.engine.functions import Function
 from headwater.engine.manifest import Size
 from headwater.engine.pipeline import Pipeline, Progress
@@ -24,7 +24,7 @@ from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.engine.store import Excluded, Generation, Store, delete_state
 from headwater.engine.subscription import Subscription
 from headwater.engine.supervision import Retry, supervised
-from headwater.errors import ExternalError, RecordFailed, SparkStopped, UsageError, WorkerLost
+from headwater.errors import ExternalError, UsageError
 from headwater.log.embedded import EmbeddedLog, open_log
 from headwater.log.names import check_name
 from headwater.log.options import TopicOptions

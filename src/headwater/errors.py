@@ -16,8 +16,6 @@
     |  |- BufferFull         a producer is ahead of the disk, and its policy says so
     |  |- InvalidQuery       SQL of a view or of a query that does not parse or resolve
     |  |- UnsupportedQuery   a view asks for something that can not be kept up to date
-    |  |- ViewFailed         an expression of a view failed on the records of a batch
-    |  |- RecordFailed       the record that makes a view fail
     |  |- TooManyRows        a scalar subquery of a view has more than one row
     |  |- Overflow           a sum of a view does not fit its type
     |  |- CaptureRefused     a database is not set up so that it can be captured
@@ -28,8 +26,6 @@
     |  |  |- DiskFull
     |  |  |- LogBusy
     |  |  |- StorageFailed
-    |  |  |- SparkStopped
-    |  |  |- WorkerLost
     |  |  |- SourceUnavailable  a database does not answer, or has ended the connection
     |  |  `- QueryFailed        a database refuses a query
     |  |- Indeterminate      it may have happened: look before trying again
@@ -276,41 +272,6 @@ class InvalidQuery(UsageError):
             self.add_note(self.excerpt)
 
 
-class ViewFailed(UsageError):
-    """An expression or an operator of a view failed on the records of a batch; nothing of the batch has happened."""
-
-    code = "view_failed"
-
-    def __init__(self, view: str | None, message: str, *, hint: str = "") -> None:
-        super().__init__(message, hint=hint)
-        self.view = view
-
-
-class RecordFailed(UsageError):
-    """A record that makes a view fail; the pipeline has stopped before it.
-
-    `without`: records of the same commit that other views would have set aside, as topic, partition and offset.
-    """
-
-    code = "record_failed"
-
-    def __init__(
-        self,
-        view: str | None,
-        topic: str,
-        partition: int,
-        offset: int,
-        reason: str,
-        without: Sequence[tuple[str, int, int]] = (),
-    ) -> None:
-        super().__init__(
-            f"View {view!r} fails on the record at offset {offset} of topic {topic!r}, partition {partition}: {reason}",
-            hint="Change the view's SQL so that it takes such a record, or give the view on_error='dead_letter'.",
-        )
-        self.view, self.topic, self.partition, self.offset, self.reason = view, topic, partition, offset, reason
-        self.without = without
-
-
 class TooManyRows(UsageError):
     code = "too_many_rows"
 
@@ -455,32 +416,6 @@ class StorageFailed(Determinate):
             hint="Nothing was appended. Look at the health of the disk, then append again.",
         )
         self.path, self.reason = path, reason
-
-
-class SparkStopped(Determinate):
-    """The Java process that runs the views is gone; the batch that it was in has not happened."""
-
-    code = "spark_stopped"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            f"Spark's Java process does not answer: {reason}.",
-            hint="Nothing is lost: run the application again. If it stops again, look whether memory runs out.",
-        )
-        self.reason = reason
-
-
-class WorkerLost(Determinate):
-    """A process that works for Spark is gone; the batch that it was in has not happened."""
-
-    code = "worker_lost"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            f"Spark lost a worker process: {reason}.",
-            hint="Nothing is lost: run the application again. If it happens again, look whether memory runs out.",
-        )
-        self.reason = reason
 
 
 class Corrupt(ExternalError):

@@ -21,9 +21,10 @@ from headwater.cli.failures import INTERRUPTED, report
 from headwater.cli.output import complain, say
 from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, address_of, serving
 from headwater.connectors.running import Captures
+from headwater.engine.failures import SparkStopped
 from headwater.engine.pipeline import Progress
 from headwater.engine.supervision import Retry
-from headwater.errors import HeadwaterError, InternalError, SparkStopped, UsageError
+from headwater.errors import HeadwaterError, InternalError, UsageError
 from headwater.server.running import HOST, Address
 from headwater.server.service import Running
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headwater.errors import Corrupt, Determinate, ExternalError, HeadwaterError, PositionGone, UsageError
 
 _REBUILD = "Delete the pipeline's state: nothing is lost, the next run rebuilds it from the log."
@@ -141,3 +143,64 @@ class ViewPositionGone(PositionGone):
         )
         self.view, self.cause = view, "the kept history"
         self.topic, self.position, self.earliest = view, position, earliest
+
+
+class ViewFailed(UsageError):
+    """An expression or an operator of a view failed on the records of a batch; nothing of the batch has happened."""
+
+    code = "view_failed"
+
+    def __init__(self, view: str | None, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.view = view
+
+
+class RecordFailed(UsageError):
+    """A record that makes a view fail; the pipeline has stopped before it.
+
+    `without`: records of the same commit that other views would have set aside, as topic, partition and offset.
+    """
+
+    code = "record_failed"
+
+    def __init__(
+        self,
+        view: str | None,
+        topic: str,
+        partition: int,
+        offset: int,
+        reason: str,
+        without: Sequence[tuple[str, int, int]] = (),
+    ) -> None:
+        super().__init__(
+            f"View {view!r} fails on the record at offset {offset} of topic {topic!r}, partition {partition}: {reason}",
+            hint="Change the view's SQL so that it takes such a record, or give the view on_error='dead_letter'.",
+        )
+        self.view, self.topic, self.partition, self.offset, self.reason = view, topic, partition, offset, reason
+        self.without = without
+
+
+class SparkStopped(Determinate):
+    """The Java process that runs the views is gone; the batch that it was in has not happened."""
+
+    code = "spark_stopped"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"Spark's Java process does not answer: {reason}.",
+            hint="Nothing is lost: run the application again. If it stops again, look whether memory runs out.",
+        )
+        self.reason = reason
+
+
+class WorkerLost(Determinate):
+    """A process that works for Spark is gone; the batch that it was in has not happened."""
+
+    code = "worker_lost"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"Spark lost a worker process: {reason}.",
+            hint="Nothing is lost: run the application again. If it happens again, look whether memory runs out.",
+        )
+        self.reason = reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headwater.engine.failures import NotYet, QueryTooLarge, QueryTooLong, UnknownView
+from headwater.engine.failures import NotYet, QueryTooLarge, QueryTooLong, RecordFailed, UnknownView
 from headwater.errors import (
     BufferFull,
     Conflicted,
@@ -16,7 +16,6 @@ from headwater.errors import (
     InvalidQuery,
     InvalidRecords,
     PositionGone,
-    RecordFailed,
     RecordsGone,
     UnknownGroup,
     UnknownTopic,

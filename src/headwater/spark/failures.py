@@ -9,16 +9,8 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException, PythonException, QueryContextType
 
-from headwater.engine.failures import InvariantBroken
-from headwater.errors import (
-    HeadwaterError,
-    InternalError,
-    InvalidQuery,
-    SparkStopped,
-    UnsupportedQuery,
-    ViewFailed,
-    WorkerLost,
-)
+from headwater.engine.failures import InvariantBroken, SparkStopped, ViewFailed, WorkerLost
+from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery
 from headwater.spark.vocabulary.lexer import Lexeme, tokens
 
 OPERATOR = "headwater operator"

@@ -17,7 +17,8 @@ import pytest
 from headwater.app import App
 from headwater.cli.app_run import Ending
 from headwater.engine.batch import Batch, StageNote
-from headwater.errors import InternalError, RecordFailed
+from headwater.engine.failures import RecordFailed
+from headwater.errors import InternalError
 from headwater.log.embedded import open_log
 from headwater.server.running import Server
 from tests.unit.cli.app_sample import definition, write_application
