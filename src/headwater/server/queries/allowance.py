@@ -31,14 +31,16 @@ def allow_cpu(seconds: int) -> None:
     _set_soft(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime) + seconds)
 
 
-def resident_bytes() -> int:
-    """The memory that the process has of its own or shares."""
-    return _memory()[1]
+def private_bytes() -> int:
+    """The memory that the process does not share with others, as it does mapped files."""
+    _, resident, shared = _memory()
+    return resident - shared
 
 
-def _memory() -> tuple[int, int]:
-    size, resident = Path("/proc/self/statm").read_text().split()[:2]
-    return int(size) * _PAGE_BYTES, int(resident) * _PAGE_BYTES
+def _memory() -> tuple[int, int, int]:
+    """Address space, memory, and how much of that is shared, in bytes."""
+    size, resident, shared = Path("/proc/self/statm").read_text().split()[:3]
+    return int(size) * _PAGE_BYTES, int(resident) * _PAGE_BYTES, int(shared) * _PAGE_BYTES
 
 
 def _set_soft(kind: int, value: int | None) -> None:

@@ -67,7 +67,12 @@ class ForkServer:
 
     def _start(self, number: int, connection: int) -> None:
         parent = os.getpid()
-        process = os.fork()
+        try:
+            process = os.fork()
+        except OSError:
+            os.close(connection)
+            self._tell(ended=number, signal=0)
+            return
         if process == 0:
             _become_worker(parent, connection, self._options)
         os.close(connection)

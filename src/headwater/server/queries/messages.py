@@ -17,7 +17,8 @@ CONTROL_BYTES_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """What all queries of a server have in common: the views' directory, and how much each query may use."""
+    """What all queries of a server have in common: the views' directory, how much each query may use, and after
+    how many a worker ends."""
 
     directory: str
     seconds_max: float
@@ -26,6 +27,7 @@ class WorkerOptions:
     views_bytes_max: int
     cpu_seconds_max: int
     threads_max: int
+    queries_max: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ WARM_UP_AFTER_SECONDS = 1.0
 """When the first worker is started unless a query comes before: not at once, so that it does not hold up the start."""
 WAITING_MAX = 2
 """Workers that are kept for the next queries."""
+QUERIES_PER_WORKER_MAX = 1000
+"""Then another takes its place, should something grow with every query."""
 START_SECONDS_MAX = 30.0
 """How long a worker may take until it is ready, on a machine that has much else to do."""
 KILL_AFTER_SECONDS = 1.0
@@ -50,6 +52,7 @@ class QueryPool:
             limits.query_views_bytes_max,
             limits.query_cpu_seconds_max,
             limits.query_threads_max,
+            QUERIES_PER_WORKER_MAX,
         )
         self._forking: Forking | None = None
         self._starting = asyncio.Lock()
@@ -203,6 +206,7 @@ class QueryPool:
         if number == signal.SIGXCPU:
             self._count("query_cpu_seconds_max")
             return QueryTooLong(self._limits.query_cpu_seconds_max, limit="query_cpu_seconds_max")
+        _log.error("The process of a query ended: %s", signal.Signals(number).name if number else "nobody knows why")
         if number in (0, signal.SIGKILL, signal.SIGTERM):
             return Refused(
                 503,

@@ -25,15 +25,13 @@ from headwater.model.ddl import format_type
 from headwater.model.encoding import json_rows
 from headwater.model.position import Position
 from headwater.server.failures import error_body, status_of
-from headwater.server.queries.allowance import allow_cpu, allow_memory, confine, resident_bytes
+from headwater.server.queries.allowance import allow_cpu, allow_memory, confine, private_bytes
 from headwater.server.queries.messages import LENGTH, READY, Question, Reply, WorkerOptions, decode, framed
 from headwater.server.sse import to_json
 
 UNCOUNTED_BYTES = 256 << 20
 """Address space that a query gets beside what DuckDB counts (stacks, the allocator's reserve, rows as Python values),
 so that DuckDB's own limit is reached first where DuckDB counts."""
-QUERIES_MAX = 1000
-"""Queries of one process; then another takes its place."""
 KEPT_BYTES_MAX = 128 << 20
 """Memory that a process may keep after a query; one that keeps more ends, and so gives it back."""
 
@@ -42,9 +40,9 @@ def serve(connection: socket.socket, options: WorkerOptions) -> None:
     """Answers queries until the server closes the connection, or this process has done its share."""
     confine()
     with _BoundedReader(options) as reader, Session(_limits(options)) as session:
-        resident = resident_bytes()
+        before = private_bytes()
         connection.sendall(READY)
-        for number in range(1, QUERIES_MAX + 1):
+        for number in range(1, options.queries_max + 1):
             question = _receive(connection)
             if question is None:
                 return
@@ -53,8 +51,8 @@ def serve(connection: socket.socket, options: WorkerOptions) -> None:
                 session.is_spent
                 or reply.limit is not None
                 or reply.failure is not None
-                or number == QUERIES_MAX
-                or resident_bytes() - resident > KEPT_BYTES_MAX
+                or number == options.queries_max
+                or private_bytes() - before > KEPT_BYTES_MAX
             )
             _send(connection, reply, body, is_last=is_last)
             del body
@@ -73,7 +71,7 @@ class _BoundedReader(Reader):
         if not views:
             return super().read(views, at_least, timeout)
         views_bytes = self._options.views_bytes_max
-        allow_memory(views_bytes + self.file_bytes(views))
+        allow_memory(views_bytes + UNCOUNTED_BYTES + self.file_bytes(views))
         try:
             return super().read(views, at_least, timeout)
         except MemoryError as error:
