@@ -21,6 +21,8 @@ from headwater.model.position import Position
 ROWS_AT_ONCE = 256
 """Rows of an answer that are fetched together."""
 INTERRUPT_EVERY_SECONDS = 0.05
+MESSAGE_CHARACTERS_MAX = 20_000
+"""Of what DuckDB says is wrong, in which there may be values of a query."""
 
 _READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 # As DuckDB shows where something is wrong: the line, cut if it is long, and a caret below.
@@ -108,7 +110,7 @@ class Session:
             except (duckdb.Error, MemoryError) as error:
                 if self._limits is not None and isinstance(error, MemoryError | duckdb.OutOfMemoryException):
                     raise QueryOutOfMemory(self._limits.memory_bytes) from error
-                missing = _MISSING.search(str(error))
+                missing = _MISSING.search(_message(error))
                 raise UnknownView(missing[1], reader.views()) if missing else _wrong(sql, error) from error
 
     def _fetched(self, relation: duckdb.DuckDBPyRelation, position: Position, rows: int | None) -> Answer:
@@ -127,10 +129,10 @@ class Session:
             raise
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             # Arrow hands on what DuckDB raises as text.
-            if isinstance(error, duckdb.OutOfMemoryException) or _OUT_OF_MEMORY in str(error):
+            if isinstance(error, duckdb.OutOfMemoryException) or _OUT_OF_MEMORY in _message(error):
                 raise QueryOutOfMemory(self._limits.memory_bytes) from error
             # Places are counted in the SQL with the limit around it.
-            raise InvalidQuery(None, _reason(_PLACE.sub("", str(error)))) from error
+            raise InvalidQuery(None, _reason(_PLACE.sub("", _message(error)))) from error
 
 
 def _answer(position: Position, table: pa.Table, rows: int | None) -> Answer:
@@ -198,7 +200,7 @@ def _content(reader: Reader, names: set[str], at_least: Position | None, timeout
 
 
 def _wrong(sql: str, error: Exception) -> InvalidQuery:
-    message = str(error)
+    message = _message(error)
     place = _PLACE.search(message)
     reason = _reason(message[: place.start()] if place else message)
     if place is None:
@@ -208,6 +210,11 @@ def _wrong(sql: str, error: Exception) -> InvalidQuery:
     start = line.find(shown.removeprefix("...").removesuffix("..."))
     column = start + before - (3 if shown.startswith("...") else 0) + 1
     return InvalidQuery(None, reason, line=number, column=max(column, 1), sql=sql)
+
+
+def _message(error: Exception) -> str:
+    message = str(error)
+    return message if len(message) <= MESSAGE_CHARACTERS_MAX else f"{message[:MESSAGE_CHARACTERS_MAX].rstrip()} …"
 
 
 def _reason(message: str) -> str:

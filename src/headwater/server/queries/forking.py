@@ -28,8 +28,8 @@ from headwater.server.threads import Threads
 
 REPLY_BYTES_MAX = 1 << 20
 """Of what comes before the body of an answer."""
-BODY_MARGIN_BYTES = 16 << 20
-"""Of a body beside its rows: the names and types of columns."""
+ERROR_BYTES_MAX = 16 << 20
+"""Of a body that says what is wrong, with a line of the query in it; more than that is no answer of a worker's."""
 PIECE_BYTES = 1 << 20
 # The modules are found where this process finds them; one heap, so that address space is what is used.
 _PROGRAM = (
@@ -69,7 +69,7 @@ class Worker:
             raise WorkerGone from error
         length = LENGTH.unpack(await self._exactly(LENGTH.size))[0]
         reply = Reply(**decode(await self._exactly(_checked(length, REPLY_BYTES_MAX))))
-        return reply, await self._exactly(_checked(reply.body_bytes, body_bytes_max + BODY_MARGIN_BYTES))
+        return reply, await self._exactly(_checked(reply.body_bytes, max(body_bytes_max, ERROR_BYTES_MAX)))
 
     async def _exactly(self, size: int) -> bytes:
         loop, content, filled = asyncio.get_running_loop(), bytearray(size), 0

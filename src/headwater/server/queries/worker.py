@@ -129,17 +129,23 @@ def _failed(error: HeadwaterError, failure: str | None = None) -> tuple[Reply, l
 
 def _body(answer: Answer, bytes_max: int) -> Iterator[bytes]:
     """The answer as JSON, in pieces. Raises `QueryTooLarge`."""
+    size = 0
+    for piece in _pieces(answer):
+        size += len(piece)
+        if size > bytes_max:
+            raise QueryTooLarge(bytes_max)
+        yield piece
+
+
+def _pieces(answer: Answer) -> Iterator[bytes]:
     columns = [{"name": field.name, "type": format_type(field.type)} for field in answer.table.schema]
     yield f'{{"position":{to_json(str(answer.position))},"columns":{to_json(columns)},"rows":['.encode()
-    size, comma = 0, ""
+    comma = ""
     for batch in answer.table.to_batches(max_chunksize=ROWS_AT_ONCE):
-        rows = to_json(list(json_rows(pa.Table.from_batches([batch]))))[1:-1]
-        if rows:
-            piece = f"{comma}{rows}".encode()
-            size, comma = size + len(piece), ","
-            if size > bytes_max:
-                raise QueryTooLarge(bytes_max)
-            yield piece
+        if batch.num_rows:
+            rows = to_json(list(json_rows(pa.Table.from_batches([batch]))))
+            yield f"{comma}{rows[1:-1]}".encode()
+            comma = ","
     yield f'],"cut":{to_json(answer.cut)}}}'.encode()
 
 
