@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from headwater.spark.disturbing import DISTURBING_SETTINGS
 from headwater.spark.program import topic_schema
 from headwater.spark.raw import FEW_ROWS, RawSpark
 from tests.matrix.cases import Case
@@ -57,13 +58,13 @@ class Oracle:
         """The answers to a query after a step with the rows in other orders, divided in other ways."""
         if not self._shuffled:
             for seed in range(_ORDERS):
-                settings = {**FEW_ROWS, "spark.sql.shuffle.partitions": "1" if seed % 2 else "3"}
+                settings = {**FEW_ROWS, **DISTURBING_SETTINGS, "spark.sql.shuffle.partitions": "1" if seed % 2 else "3"}
                 self._shuffled.append((RawSpark(self._session, settings), seed))
         if self._at != moment:
             for raw, seed in self._shuffled:
                 self._put(raw, self._world.moments[moment].rows, seed=seed)
             self._at = moment
-        return [raw.answer(raw.frame(sql)) for raw, _ in self._shuffled]
+        return [raw.answer(raw.frame(sql, seed=seed)) for raw, seed in self._shuffled]
 
     def _put(self, raw: RawSpark, rows: Mapping[str, pa.Table], *, seed: int | None = None) -> None:
         for topic in self._world.topics:

@@ -106,6 +106,21 @@ def test_what_sql_leaves_open_is_decided_by_a_rule(spark: SparkSession, tmp_path
         assert not batches.verify("v", other, app.log.position()).equal
 
 
+def test_what_is_open_shows_even_if_rows_come_sorted_from_below(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever order the rows of a topic come in, the first window puts them in one for the second."""
+    rows = [{"id": number, "g": "a", "v": 5 * number % 7, "x": 1.0} for number in range(7)]
+    sql = (
+        "SELECT id, row_number() OVER (PARTITION BY x ORDER BY g) AS n FROM t "
+        "QUALIFY cume_dist() OVER (ORDER BY v DESC) <= 1"
+    )
+    app, batches = _verifier(spark, tmp_path, sql, rows)
+    with app:
+        content = batches.content("v", app.log.position())
+        assert content.sort_by("id")["n"].to_pylist() == [1, 2, 3, 4, 5, 6, 7]
+        found = batches.verify("v", content, app.log.position())
+        assert (found.equal, found.decided_by) == (True, [WINDOWS])
+
+
 def test_doubles_that_cancel_out_are_no_difference(spark: SparkSession, tmp_path: Path) -> None:
     rows = [{"id": number, "g": "a", "v": 1, "x": x} for number, x in enumerate((1e16, 1.0, -1e16))]
     app, batches = _verifier(spark, tmp_path, "SELECT g, sum(x) AS total FROM t GROUP BY g", rows)

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.topic import Topic
+from headwater.spark.disturbing import DISTURBING_SETTINGS
 from headwater.spark.program import topic_schema
 from headwater.spark.raw import FEW_ROWS, RawSpark
 from tests.sql.casefile import CaseFile, View
@@ -76,17 +77,19 @@ class SparkOracle:
 
     def __init__(self, session: SparkSession, file: CaseFile) -> None:
         self._raw, self._file = RawSpark(session, _SETTINGS), file
+        self._disturbed = RawSpark(session, {**_SETTINGS, **DISTURBING_SETTINGS})
 
-    def answer(self, content: Content, views: Collection[str]) -> dict[str, pa.Table]:
-        """What the queries of some views give."""
+    def answer(self, content: Content, views: Collection[str], run: int = 0) -> dict[str, pa.Table]:
+        """What the queries of some views give; from the second run on, with rows in other orders."""
+        raw = self._disturbed if run else self._raw
         for topic, rows in content.items():
-            self._raw.put(topic.name, rows, topic_schema(topic))
+            raw.put(topic.name, rows, topic_schema(topic))
         found = {}
         for view in self._file.views:
-            frame = self._raw.frame(view.sql)
-            self._raw.name(view.name, frame)
+            frame = raw.frame(view.sql, seed=run or None)
+            raw.name(view.name, frame)
             if view.name in views:
-                found[view.name] = self._raw.answer(frame)
+                found[view.name] = raw.answer(frame)
         return found
 
     def answers(self, content: Content) -> dict[str, Answers]:
@@ -96,7 +99,7 @@ class SparkOracle:
             wanted = [view.name for view in self._file.views if _tells_more(view, found.get(view.name), run)]
             if not wanted:
                 break
-            for view, answer in self.answer(arranged(content, run), wanted).items():
+            for view, answer in self.answer(arranged(content, run), wanted, run).items():
                 found.setdefault(view, Answers(answer)).add(answer)
         return found
 

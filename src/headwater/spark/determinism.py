@@ -8,13 +8,12 @@ where the SQL itself does not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headwater.spark.catalyst import Catalyst, Expression, Node, children, items, kind, unaliased
-from headwater.spark.settling import completed, in_settled_order
-from headwater.spark.vocabulary import Kind, Place, check, classify, hashed_map, unorderable
+from headwater.spark.settling import completed, in_settled_order, is_open
+from headwater.spark.vocabulary import Kind, Place, check, hashed_map, unorderable
 
 TIES = "ties in ORDER BY ... LIMIT are decided by all columns"
 WINDOWS = "rows that a window's order leaves equal are ordered by all columns"
@@ -211,28 +210,10 @@ class _Settlement(_Rewriting):
 
     def _window(self, node: Node) -> Node:
         """Puts the rows below a window in order, if the order of equal rows makes a difference to it."""
-        if not any(_is_open(unaliased(named)) for named in items(node.windowExpressions())):
+        if not any(is_open(unaliased(named)) for named in items(node.windowExpressions())):
             return node
         self.rules.add(WINDOWS)
         partition = [self._catalyst.normalized(key) for key in items(node.partitionSpec())]
         order = completed(self._catalyst, items(node.orderSpec()), items(node.child().output()))
         below = in_settled_order(self._catalyst, node.child(), partition, order, tasks=2)
         return node.withNewChildren(self._catalyst.sequence([below]))
-
-
-def _is_open(window: Expression) -> bool:
-    """Whether the result of a window function depends on the order of rows that its own order leaves equal."""
-    if kind(window) != "WindowExpression":
-        return False
-    function = window.windowFunction()
-    # Functions that are no aggregates and do not depend on the order are about peers, whatever their frame is.
-    aggregates = kind(function) == "AggregateExpression"
-    if aggregates:
-        function = function.aggregateFunction()
-    if classify(str(function.getClass().getName())) is not Kind.DETERMINISTIC:
-        return True
-    frame = window.windowSpec().frameSpecification()
-    bounds: Sequence[str] = (kind(frame.lower()), kind(frame.upper()))
-    return (
-        aggregates and kind(frame.frameType()) == "RowFrame" and bounds != ("UnboundedPreceding", "UnboundedFollowing")
-    )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
-from headwater.errors import UnsupportedQuery
+from headwater.errors import InternalError, UnsupportedQuery
 from headwater.log.topic import Topic
 from headwater.spark.aggregates import plan_aggregates
 from headwater.spark.catalyst import (
@@ -31,7 +31,7 @@ from headwater.spark.operators import Input, Operators, port_schema
 from headwater.spark.projection import GENERATORS
 from headwater.spark.pruning import expressions_of
 from headwater.spark.ranking import Ranking, is_row_number, ranking
-from headwater.spark.settling import completed, order_below
+from headwater.spark.settling import completed, is_open, order_below
 from headwater.views.aggregate import Aggregate
 from headwater.views.publish import Publish
 from headwater.views.topk import Order, TopK
@@ -265,7 +265,11 @@ class Planner:
         stated = items(node.orderSpec())
         if not stated and any(is_row_number(named) for named in items(node.windowExpressions())):
             raise _limit_without_order()
-        order = order_below(node.child()) or completed(self.catalyst, stated, given.output)
+        order = order_below(node.child())
+        if not order:
+            if any(is_open(unaliased(named)) for named in items(node.windowExpressions())):
+                raise InternalError("The optimizer has moved a window away from the order of its rows.")
+            order = completed(self.catalyst, stated, given.output)
         return self._natives.window(node, given, [*stated, *order])
 
     def _ranked(self, given: Ranking) -> Relation:

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from headwater.spark.catalyst import Catalyst, analyzed, with_dotted_names
 from headwater.spark.determinism import with_sorted_sets
+from headwater.spark.disturbing import disturbed
 from headwater.spark.session import SQL_SETTINGS
 
 _KEPT = {"spark.sql.session.timeZone": "UTC"}
@@ -46,10 +47,21 @@ class RawSpark:
         frame = self.session.createDataFrame(rows.combine_chunks(), schema=schema)
         frame.createOrReplaceTempView(f"`{name}`")
 
-    def frame(self, sql: str, *, sorted_sets: bool = False) -> DataFrame:
-        """What a query stands for; nothing has been computed yet. Sets that it collects may be asked for in order."""
+    def frame(self, sql: str, *, sorted_sets: bool = False, seed: int | None = None) -> DataFrame:
+        """What a query stands for; nothing has been computed yet.
+
+        Sets that it collects may be asked for in order. With a seed, rows come in another order wherever the SQL says
+        nothing about it; the session needs `DISTURBING_SETTINGS` for that.
+        """
         frame = self.session.sql(with_dotted_names(self._catalyst, sql))
-        return self._catalyst.frame(with_sorted_sets(self._catalyst, analyzed(frame))) if sorted_sets else frame
+        if not sorted_sets and seed is None:
+            return frame
+        plan = analyzed(frame)
+        if sorted_sets:
+            plan = with_sorted_sets(self._catalyst, plan)
+        if seed is not None:
+            plan = disturbed(self._catalyst, plan, seed)
+        return self._catalyst.frame(plan)
 
     def name(self, name: str, frame: DataFrame) -> None:
         """Lets later queries read what a query stands for."""

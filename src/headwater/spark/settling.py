@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwater.spark.catalyst import Catalyst, Expression, Node, identity, items, kind
+from headwater.spark.vocabulary import Kind, classify
 
 _LOOKED_THROUGH = frozenset({"Project", "SubqueryAlias", "RepartitionByExpression", "Repartition"})
 _FIRST_ROWS = frozenset({"Filter", "Window"})
@@ -49,3 +50,21 @@ def order_below(node: Node, *, of_first_rows: bool = False) -> list[Expression]:
     while kind(node) in through:
         node = node.child()
     return items(node.order()) if kind(node) == "Sort" else []
+
+
+def is_open(window: Expression) -> bool:
+    """Whether the result of a window function depends on the order of rows that its own order leaves equal."""
+    if kind(window) != "WindowExpression":
+        return False
+    function = window.windowFunction()
+    # Functions that are no aggregates and do not depend on the order are about peers, whatever their frame is.
+    aggregates = kind(function) == "AggregateExpression"
+    if aggregates:
+        function = function.aggregateFunction()
+    if classify(str(function.getClass().getName())) is not Kind.DETERMINISTIC:
+        return True
+    frame = window.windowSpec().frameSpecification()
+    bounds: Sequence[str] = (kind(frame.lower()), kind(frame.upper()))
+    return (
+        aggregates and kind(frame.frameType()) == "RowFrame" and bounds != ("UnboundedPreceding", "UnboundedFollowing")
+    )

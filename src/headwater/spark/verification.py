@@ -25,6 +25,7 @@ from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.spark.catalyst import Catalyst
 from headwater.spark.determinism import CORRELATED, SETS, settled
+from headwater.spark.disturbing import DISTURBING_SETTINGS
 from headwater.spark.failures import spark_fails, unexpected, view_failure
 from headwater.spark.functions import register
 from headwater.spark.program import Program, topic_schema
@@ -130,7 +131,11 @@ class Batches:
 
     def _raw(self, view: str, prefix: Prefix, run: int, *, required: bool) -> pa.Table | None:
         """What raw Spark answers; None if it breaks down. From run to run, rows come in another order and division."""
-        settings = {**(FEW_ROWS if prefix.rows <= _FEW else {}), "spark.sql.shuffle.partitions": str(1 + run % 3)}
+        settings = {
+            **(FEW_ROWS if prefix.rows <= _FEW else {}),
+            **(DISTURBING_SETTINGS if run else {}),
+            "spark.sql.shuffle.partitions": str(1 + run % 3),
+        }
         spark = RawSpark(self._program.session, settings)
         for function in self._functions:
             register(spark.session, function)
@@ -139,7 +144,8 @@ class Batches:
         try:
             for name, planned in self._program.views.items():
                 if name in prefix.needed:
-                    frame = spark.frame(planned.sql, sorted_sets=SETS in planned.rules)
+                    seed = run or None if planned.rules else None
+                    frame = spark.frame(planned.sql, sorted_sets=SETS in planned.rules, seed=seed)
                     if name == view:
                         return spark.answer(frame).cast(planned.schema)
                     spark.name(name, frame)

@@ -19,6 +19,7 @@ from headwater.errors import PositionGone
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.topic import Topic
 from headwater.model.position import START, Position
+from headwater.spark.disturbing import DISTURBING_SETTINGS
 from headwater.spark.program import topic_schema
 from headwater.spark.raw import FEW_ROWS, RawSpark
 from headwater.testing.fuzzing.doubles import within
@@ -151,14 +152,14 @@ class Oracle:
         return answer.rename_columns(content.column_names).cast(content.schema)
 
     def _answer(self, view: str, variant: int | None) -> pa.Table:
-        varied = {} if variant is None else _VARIANTS[variant]
+        varied = {} if variant is None else {**_VARIANTS[variant], **DISTURBING_SETTINGS}
         conf = self._raw.session.conf
         try:
             for name, value in varied.items():
                 conf.set(name, value)
             for topic in self._reads[view] & self._topics.keys():
                 self._put(topic, variant)
-            return self._run(view)
+            return self._run(view, variant)
         except Exception as error:
             raise RawFailed(str(error)) from error
         finally:
@@ -168,12 +169,12 @@ class Oracle:
                 else:
                     conf.unset(name)
 
-    def _run(self, view: str) -> pa.Table:
+    def _run(self, view: str, variant: int | None) -> pa.Table:
         for name, sql in self._views.items():
             if name in self._reads[view]:
-                self._raw.name(name, self._raw.frame(sql, sorted_sets=_SET in sql))
+                self._raw.name(name, self._raw.frame(sql, sorted_sets=_SET in sql, seed=variant))
         sql = self._views[view]
-        return self._raw.answer(self._raw.frame(sql, sorted_sets=_SET in sql))
+        return self._raw.answer(self._raw.frame(sql, sorted_sets=_SET in sql, seed=variant))
 
     def _put(self, topic: str, seed: int | None) -> None:
         wanted = self._rows[topic], seed

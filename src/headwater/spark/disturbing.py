@@ -1,0 +1,41 @@
+"""Disturbing: rows are put in another order wherever SQL says nothing about it, to see which answers depend on it.
+
+It is not enough to shuffle the rows of topics. A window sorts its rows, so that all that is computed above it gets them
+in one order, whatever order they came in: an answer that the SQL leaves open would look as if there were only one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headwater.spark.catalyst import Catalyst, Node, children, items, kind
+from headwater.spark.settling import in_settled_order
+
+_DISTURBED = frozenset({"Aggregate", "Sort", "Window"})
+_RULES = (
+    # It removes a sort below another one, and the order that its ties would have come in.
+    "org.apache.spark.sql.catalyst.optimizer.EliminateSorts",
+    # It puts a window below another one, and leaves behind what lies below it.
+    "org.apache.spark.sql.catalyst.optimizer.TransposeWindow",
+)
+DISTURBING_SETTINGS: Mapping[str, str] = {
+    "spark.sql.optimizer.excludedRules": ",".join(_RULES),
+    "spark.sql.legacy.allowHashOnMapType": "true",
+}
+"""Settings that a session needs for it: the optimizer would put everything in order again."""
+
+
+def disturbed(catalyst: Catalyst, node: Node, seed: int) -> Node:
+    """The analyzed plan with rows in an order of no meaning below every operator that may depend on it."""
+    below = [disturbed(catalyst, child, seed) for child in children(node)]
+    if not below:
+        return node
+    node = node.withNewChildren(catalyst.sequence(below))
+    columns = items(below[0].output())
+    if kind(node) not in _DISTURBED or not columns:
+        return node
+    order = catalyst.ascending(catalyst.expressions.XxHash64(catalyst.sequence(columns), seed))
+    # A sort directly below an exchange is removed, so the rows of a window are divided before they are sorted.
+    keys = [catalyst.normalized(key) for key in items(node.partitionSpec())] if kind(node) == "Window" else []
+    tasks = 2 if kind(node) == "Window" else 1
+    return node.withNewChildren(catalyst.sequence([in_settled_order(catalyst, below[0], keys, [order], tasks)]))
