@@ -35,7 +35,7 @@ KILL_AFTER_SECONDS = 1.0
 """How long after its time a query is killed: what DuckDB can interrupt, the worker has ended by then."""
 CAUSE_SECONDS_MAX = 5.0
 """How long to wait for what ended a worker."""
-KILLED = "headwater_queries_ended_total"
+ENDED = "headwater_queries_ended_total"
 _log = logging.getLogger("headwater.server")
 
 
@@ -106,7 +106,7 @@ class QueryPool:
         return Response(body, reply.status, headers, media_type="application/json")
 
     def _count(self, limit: str) -> None:
-        self._counters.add(KILLED, limit=limit)
+        self._counters.add(ENDED, limit=limit)
 
     async def _take(self) -> Worker:
         """A worker that is ready, for this query alone. Raises `Refused`."""
@@ -206,7 +206,9 @@ class QueryPool:
         if number == signal.SIGXCPU:
             self._count("query_cpu_seconds_max")
             return QueryTooLong(self._limits.query_cpu_seconds_max, limit="query_cpu_seconds_max")
-        _log.error("The process of a query ended: %s", signal.Signals(number).name if number else "nobody knows why")
+        _log.error(
+            "The process of a query ended: %s", signal.Signals(number).name if number else "for an unknown reason"
+        )
         if number in (0, signal.SIGKILL, signal.SIGTERM):
             return Refused(
                 503,
