@@ -122,6 +122,12 @@ def test_a_value_that_fits_is_stored_exactly(value: object, ddl: str, stored: ob
     assert only(value, ddl) == stored
 
 
+def test_a_number_of_many_digits_keeps_its_value() -> None:
+    text = "1." + "0" * 100_000
+    assert only(text, "decimal(5,2)") == only(Decimal(text), "decimal(5,2)") == Decimal("1.00")
+    assert arrow_column(pa.array([text]), "decimal(5,2)") == ([Decimal("1.00")], [])
+
+
 @pytest.mark.parametrize(("value", "ddl", "stored"), ACCEPTED, ids=repr)
 def test_it_does_not_matter_what_else_is_in_the_column(value: object, ddl: str, stored: object) -> None:
     schema = parse_ddl(f"c {ddl}")
