@@ -30,8 +30,8 @@ _CALENDAR_DAYS = (date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH)
 _CALENDAR_MICROSECONDS = (_CALENDAR_DAYS[0] * 86_400_000_000, (_CALENDAR_DAYS[1] + 1) * 86_400_000_000 - 1)
 
 # Arrow looks up a power of ten by a decimal's exponent without checking it, and reads more digits than it has room for:
-# 1E-999999999 ends the process, and 1 with 100,000 zeros behind its point becomes 0. A number of more than 38 digits, or
-# with one further from the point than that, is rounded or clamped in this context, which raises.
+# 1E-999999999 ends the process, and 1 with 100,000 zeros behind its point becomes 0. A number of more than 38 digits,
+# or with one further from the point than that, is rounded or clamped in this context, which raises.
 _SAFE = Context(prec=38, Emin=-1, Emax=37, traps=[Clamped, InvalidOperation, Overflow, Rounded])
 
 
