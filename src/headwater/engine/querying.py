@@ -84,6 +84,12 @@ class Session:
     def close(self) -> None:
         self._connection.close()
 
+    def warm_up(self) -> None:
+        """Loads what the first query would load."""
+        with self._connection.cursor() as cursor:
+            cursor.register("one", pa.table({"one": [1]}))
+            cursor.sql("SELECT one FROM one").to_arrow_table()
+
     def query(
         self,
         reader: Reader,

@@ -19,6 +19,9 @@ import traceback
 from contextlib import suppress
 from typing import Any, NoReturn
 
+# DuckDB imports it when it is first given a table, which takes a worker longer than everything else.
+import pandas as pd  # noqa: F401
+
 from headwater.server.queries import worker
 from headwater.server.queries.messages import CONTROL_BYTES_MAX, WorkerOptions, decode
 

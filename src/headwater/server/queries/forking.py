@@ -31,6 +31,8 @@ REPLY_BYTES_MAX = 1 << 20
 ERROR_BYTES_MAX = 16 << 20
 """Of a body that says what is wrong, with a line of the query in it; more than that is no answer of a worker's."""
 PIECE_BYTES = 1 << 20
+STOP_SECONDS_MAX = 5.0
+"""How long a fork server may take to end; then it is killed, and its workers with it."""
 # The modules are found where this process finds them; one heap, so that address space is what is used.
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
@@ -160,7 +162,7 @@ class Forking:
         if self._control is not None:
             self._control.close()
         if self._program is not None:
-            await self._threads.run(self._program.wait)
+            await self._threads.run(_wait, self._program)
 
     async def _listen(self, control: socket.socket) -> None:
         """Takes what the fork server tells, until it ends."""
@@ -181,6 +183,14 @@ class Forking:
         self._workers.pop(worker.number, None)
         if not worker.ended.done():
             worker.ended.set_result(number)
+
+
+def _wait(program: subprocess.Popen[bytes]) -> None:
+    try:
+        program.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()
 
 
 def _start(options: WorkerOptions, control: int) -> subprocess.Popen[bytes]:

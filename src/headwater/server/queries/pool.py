@@ -194,8 +194,14 @@ class QueryPool:
         """Lets something run to its end, whatever becomes of who asked for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        # Whoever waits is told; if nobody does any more, nobody has to be.
+        if not task.cancelled():
+            task.exception()
 
     async def _cause(self, worker: Worker) -> HeadwaterError:
         """Why a worker has ended."""

@@ -40,6 +40,7 @@ def serve(connection: socket.socket, options: WorkerOptions) -> None:
     """Answers queries until the server closes the connection, or this process has done its share."""
     confine()
     with _BoundedReader(options) as reader, Session(_limits(options)) as session:
+        session.warm_up()
         before = private_bytes()
         connection.sendall(READY)
         for number in range(1, options.queries_max + 1):
