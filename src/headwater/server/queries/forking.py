@@ -33,12 +33,20 @@ ERROR_BYTES_MAX = 16 << 20
 PIECE_BYTES = 1 << 20
 STOP_SECONDS_MAX = 5.0
 """How long a fork server may take to end; then it is killed, and its workers with it."""
-# The modules are found where this process finds them; one heap, so that address space is what is used.
+# The modules are found where this process finds them.
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
     "from headwater.server.queries.fork_server import main; main()"
 )
-_ENVIRONMENT = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+_ENVIRONMENT = {
+    # What is reserved before the limit is set is not limited: Arrow's own allocator reserves 1 GiB, and the system's 64
+    # MiB for each of its arenas.
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "2",
+    # Only a process without threads can be forked.
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+}
 _HANDED_ON = re.compile(r"PATH|HOME|LANG|TZ|TMPDIR|VIRTUAL_ENV|(PYTHON|LC_|LD_).*")
 """What a fork server needs of the server's environment, in which there may be secrets."""
 
