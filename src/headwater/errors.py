@@ -286,16 +286,28 @@ class ViewFailed(UsageError):
 
 
 class RecordFailed(UsageError):
-    """A record that makes a view fail; the pipeline has stopped before it."""
+    """A record that makes a view fail; the pipeline has stopped before it.
+
+    `without`: records of the same commit that other views would have set aside, as topic, partition and offset.
+    """
 
     code = "record_failed"
 
-    def __init__(self, view: str | None, topic: str, partition: int, offset: int, reason: str) -> None:
+    def __init__(
+        self,
+        view: str | None,
+        topic: str,
+        partition: int,
+        offset: int,
+        reason: str,
+        without: Sequence[tuple[str, int, int]] = (),
+    ) -> None:
         super().__init__(
             f"View {view!r} fails on the record at offset {offset} of topic {topic!r}, partition {partition}: {reason}",
             hint="Change the view's SQL so that it takes such a record, or give the view on_error='dead_letter'.",
         )
         self.view, self.topic, self.partition, self.offset, self.reason = view, topic, partition, offset, reason
+        self.without = without
 
 
 class TooManyRows(UsageError):

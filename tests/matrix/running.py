@@ -77,10 +77,11 @@ class Matrix:
         """The cases that both Spark and headwater accept, with Spark's answers."""
         checked = oracle.checked(cases)
         accepted = []
+        program = Program(self.session, world.topics, {})
         for one in checked.values():
             if one.invalid:
                 self.results[one.case.name] = Result(one.case, "invalid", one.invalid)
-            elif self._planned(world, one.case):
+            elif self._planned(program, one.case):
                 accepted.append(one)
         oracle.answer(accepted)
         for one in accepted:
@@ -88,10 +89,10 @@ class Matrix:
                 self.results[one.case.name] = Result(one.case, "undecided", one.failure)
         return {one.case.name: one for one in accepted if not one.failure}
 
-    def _planned(self, world: World, case: Case) -> bool:
+    def _planned(self, program: Program, case: Case) -> bool:
         """Whether headwater accepts a case; if not, it says so in words, or fails."""
         try:
-            Program(self.session, world.topics, {case.name: case.sql})
+            program.check(case.name, case.sql)
         except UnsupportedQuery as error:
             self.results[case.name] = Result(case, "refused", str(error), construct=error.construct)
         except InvalidQuery as error:

@@ -221,8 +221,9 @@ class Pipeline:
             return self._commit(good, self._program.run(good), self._covered(good), began, end)
         for suspect in found.records:
             if not self._sets_aside(suspect.failure):
+                others = [other.place for other in found.records if other is not suspect]
                 failure = suspect.failure
-                raise RecordFailed(failure.view, *suspect.place, failure.message) from failure
+                raise RecordFailed(failure.view, *suspect.place, failure.message, others) from failure
         excluded = [
             Excluded(suspect.failure.view or "", *suspect.place, suspect.failure.message) for suspect in found.records
         ]

@@ -94,7 +94,7 @@ class Planner:
             self.operators.flow.sources[number] = Source(number, topic.name, None, topic.schema.names, types)
             return Relation((Branch(number, output),), output)
         system = StructType([StructField(name, given) for name, given in _ORDER])
-        extra = items(analyzed(self.catalyst.session.createDataFrame([], system)).output())
+        extra = items(analyzed(self.catalyst.relation(system)).output())
         records = [*output, *extra]
         types = [data_type(attribute) for attribute in records]
         self.operators.flow.sources[number] = Source(

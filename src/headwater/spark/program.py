@@ -147,6 +147,11 @@ class Program:
             raise InternalError("A stage of this batch ran more than once.")
         return notes
 
+    def check(self, name: str, sql: str) -> None:
+        """Plans another view, which is not going to be run. Raises `InvalidQuery` and `UnsupportedQuery`."""
+        self._named[name] = names_read(self.catalyst, name, sql)
+        self._plan(name, sql)
+
     def try_out(self, log: str) -> None:
         """Runs a batch without records, and keeps nothing of it. Raises what is wrong."""
         with tempfile.TemporaryDirectory(prefix="headwater-") as directory:

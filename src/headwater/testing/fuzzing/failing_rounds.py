@@ -167,7 +167,7 @@ class FailingRound:
         excluded = app.dead_letters()
         commit = _commit_of(app, error.topic, error.partition, error.offset)
         names = [error.view] if error.view in self._plan.views else list(self._plan.views)
-        oracle.move(app.log, commit, excluded)
+        oracle.move(app.log, commit, [*excluded, *(Excluded("", *place, "") for place in error.without)])
         if not any(any(oracle.failures(str(name), _RUNS)) for name in names):
             self._found(error.view, f"A good record is refused: {error}", "good refused")
         before = Position(CommitNumber(commit.commit - 1))
