@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,9 @@ from pyspark.sql import SparkSession
 from headwater.errors import UnsupportedQuery
 from headwater.spark.vocabulary import Kind, check, classify, classify_registered, tables
 from headwater.spark.vocabulary.kinds import EXPRESSIONS, names
+from headwater.spark.vocabulary.types import CONTAINERS, KEPT, REFUSED
+
+GUARANTEES = Path(__file__).parents[3] / "docs" / "guarantees.md"
 
 _EXAMPLE = re.compile(r"> (SELECT.*?);\s*\n", re.DOTALL)
 # What this Spark cannot analyze in its own examples: packages and files that are not there.
@@ -90,6 +94,18 @@ def test_every_function_of_the_registry_is_classified(functions: list[Function])
     for kind in Kind:
         print(f"{kind.name:14} {counts[kind]:4} functions, which depend on {kind.value}")
         assert counts[kind] > 0
+
+
+def test_the_documents_have_the_counts(functions: list[Function]) -> None:
+    counts = Counter(one.kind for one in functions)
+    accepted = [counts[kind] for kind in (Kind.DETERMINISTIC, Kind.SETTLED, Kind.ORDER)]
+    kept, others = len(KEPT) + len(CONTAINERS), len(REFUSED)
+    written = re.sub(r"\s+", " ", GUARANTEES.read_text())
+    assert (
+        f"all {len(functions)} functions of the installed Spark's registry ({accepted[0]} deterministic, {accepted[1]} "
+        f"whose order is settled, {accepted[2]} in windows only, {len(functions) - sum(accepted)} refused) and all "
+        f"{kept + others} types of PySpark ({kept} accepted) are classified"
+    ) in written
 
 
 def test_show_functions_lists_nothing_else(session: SparkSession, functions: list[Function]) -> None:
