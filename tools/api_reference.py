@@ -51,10 +51,10 @@ STATUS_ABOUT = {
     413: "More than a limit allows; also after it was unpacked.",
     415: "A Content-Type or Content-Encoding that is not taken.",
     421: "A host name that is not this machine's, without tokens.",
-    422: "Records that do not fit (each with its reason), SQL that is wrong or takes too long, a reused key.",
+    422: "Records that do not fit (each with its reason), SQL that is wrong or that a `limit` ended, a reused key.",
     429: "Too many at once; `Retry-After` says when to try again.",
     500: "A bug, or damage; or it may have happened (`indeterminate`): look before you send again.",
-    503: "It did not happen, and may work soon: another process holds the log.",
+    503: "It did not happen, and may work soon: another process holds the log, or the process of a query was killed.",
     504: "The position was not reached in time; `position` says how far it is.",
     507: "The disk is full. Nothing was appended.",
 }

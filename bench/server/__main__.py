@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 
 from bench.report import Line, Report, machine
-from bench.server import ingest, views
+from bench.server import ingest, queries, views
 
-LINES = ("ingest", "views")
+LINES = ("ingest", "queries", "views")
 _messages = Console(stderr=True)
 
 
@@ -26,7 +26,7 @@ def main(
     json: Annotated[Path | None, typer.Option(help="Also write everything to this file, as JSON.")] = None,
     markdown: Annotated[bool, typer.Option(help="Print Markdown, as in docs/benchmarks.md.")] = False,
 ) -> None:
-    """Measures appends over HTTP, rows by key while a pipeline runs, and changes to many followers."""
+    """Measures appends and queries over HTTP, rows by key while a pipeline runs, and changes to many followers."""
     unknown = set(only or ()) - set(LINES)
     if unknown:
         raise typer.BadParameter(f"there is no line {', '.join(sorted(unknown))}")
@@ -37,6 +37,9 @@ def main(
         if not only or "ingest" in only:
             _messages.print("ingest ...")
             lines += ingest.measure(place, seconds)
+        if not only or "queries" in only:
+            _messages.print("queries ...")
+            lines += queries.measure(place, seconds)
         if not only or "views" in only:
             _messages.print("reads and followers, while a pipeline runs ...")
             lines += views.measure(place, seconds, subscribers)

@@ -31,6 +31,13 @@ app.view(
 @contextmanager
 def served(directory: Path, command: Literal["serve", "run"]) -> Iterator[int]:
     """The port of `headwater serve` or `headwater run` for as long as the block lasts."""
+    with serving(directory, command) as (port, _):
+        yield port
+
+
+@contextmanager
+def serving(directory: Path, command: Literal["serve", "run"]) -> Iterator[tuple[int, int]]:
+    """As `served`, the port and the id of the process."""
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / "app.py"
     file.write_text(SOURCE.format(log=str(directory / "data")))
@@ -39,7 +46,7 @@ def served(directory: Path, command: Literal["serve", "run"]) -> Iterator[int]:
         [sys.executable, "-c", program, command, str(file), "--port", "0"], stderr=subprocess.PIPE, text=True
     )
     try:
-        yield _port(started)
+        yield _port(started), started.pid
     finally:
         started.terminate()
         started.communicate(timeout=60)

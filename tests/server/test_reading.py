@@ -165,8 +165,8 @@ def test_a_query_is_limited_in_bytes_and_memory(tmp_path: Path) -> None:
         assert (large.status_code, large.json()["error"]["code"]) == (422, "query_too_large")
         grouped = "SELECT count(*) FROM (SELECT range, count(*) FROM range(50000000) GROUP BY range)"
         greedy = shop.client.post("/query", json={"sql": grouped})
-        assert (greedy.status_code, greedy.json()["error"]["code"]) == (422, "invalid_query")
-        assert "memory" in greedy.json()["error"]["message"].lower()
+        assert (greedy.status_code, greedy.json()["error"]["code"]) == (422, "query_out_of_memory")
+        assert greedy.json()["error"]["limit"] == "query_bytes_max"
 
 
 @pytest.mark.parametrize(

@@ -71,23 +71,48 @@ class NotYet(Determinate):
         self.wanted, self.position, self.seconds = wanted, position, seconds
 
 
-class QueryTooLong(UsageError):
+class QueryEnded(UsageError):
+    """A query that a limit ended; `limit` is its name, as the server's options have it."""
+
+    code = "query_ended"
+
+    def __init__(self, message: str, *, limit: str, hint: str) -> None:
+        super().__init__(message, hint=f"{hint} The limit is {limit}.")
+        self.limit = limit
+
+
+class QueryTooLong(QueryEnded):
     code = "query_too_long"
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, limit: str = "query_seconds_max") -> None:
         super().__init__(
             f"The query took longer than {seconds:g} s and was ended.",
+            limit=limit,
             hint="Ask for less, or let a view keep the answer up to date.",
         )
         self.seconds = seconds
 
 
-class QueryTooLarge(UsageError):
+class QueryTooLarge(QueryEnded):
     code = "query_too_large"
 
     def __init__(self, bytes_max: int) -> None:
         super().__init__(
-            f"The query's answer is larger than {bytes_max:,} bytes.", hint="Ask for fewer rows, or for fewer columns."
+            f"The query's answer is larger than {bytes_max:,} bytes.",
+            limit="query_answer_bytes_max",
+            hint="Ask for fewer rows, or for fewer columns.",
+        )
+        self.bytes_max = bytes_max
+
+
+class QueryOutOfMemory(QueryEnded):
+    code = "query_out_of_memory"
+
+    def __init__(self, bytes_max: int, *, limit: str = "query_bytes_max") -> None:
+        super().__init__(
+            f"The query needs more than {bytes_max:,} bytes of memory and was ended.",
+            limit=limit,
+            hint="Ask for less, or let a view keep the answer up to date.",
         )
         self.bytes_max = bytes_max
 

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Self
 
 import duckdb
 import pyarrow as pa
 
-from headwater.engine.failures import QueryTooLarge, QueryTooLong, UnknownView
+from headwater.engine.failures import QueryOutOfMemory, QueryTooLarge, QueryTooLong, UnknownView
 from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.errors import InvalidQuery
 from headwater.model.position import Position
@@ -20,11 +21,14 @@ from headwater.model.position import Position
 ROWS_AT_ONCE = 256
 """Rows of an answer that are fetched together."""
 INTERRUPT_EVERY_SECONDS = 0.05
+MESSAGE_CHARACTERS_MAX = 20_000
+"""Of what DuckDB says is wrong, in which there may be values of a query."""
 
 _READS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 # As DuckDB shows where something is wrong: the line, cut if it is long, and a caret below.
 _PLACE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$")
 _MISSING = re.compile(r"Table with name (\S+) does not exist")
+_OUT_OF_MEMORY = "Out of Memory Error: "
 _KIND = re.compile(r"^[A-Z][\w ]* Error: ")
 
 
@@ -39,48 +43,110 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """How long a query may take, how many rows and bytes it may give, and how much memory it may use."""
+    """How long a query may take, how many bytes it may return, and how much memory and how many threads it may use."""
 
     duration: timedelta
-    rows: int
     answer_bytes: int
     memory_bytes: int
+    threads: int
 
 
-def query(
-    reader: Reader,
-    sql: str,
-    *,
-    at_least: Position | None = None,
-    timeout: timedelta = WAIT,
-    limits: QueryLimits | None = None,
-) -> Answer:
-    """Runs one statement that reads. Raises `InvalidQuery`, `UnknownView`, `NotYet`, `QueryTooLong`, `QueryTooLarge`.
+def query(reader: Reader, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> Answer:
+    """Runs one statement that reads. Raises `InvalidQuery`, `UnknownView`, `NotYet`."""
+    with Session() as session:
+        return session.query(reader, sql, at_least=at_least, timeout=timeout)
 
-    With limits, an answer that has more rows ends there and is `cut`.
-    """
-    config: dict[str, str | bool | int | float | list[str]] = {"enable_external_access": False}
-    if limits is not None:
-        # Without a place for temporary files, what needs more memory fails instead of filling the disk.
-        config |= {"memory_limit": f"{limits.memory_bytes}B", "temp_directory": ""}
-    with duckdb.connect(config=config) as connection, _in_time(connection, limits):
+
+class Session:
+    """One DuckDB without access to anything outside, in which queries run one after another."""
+
+    def __init__(self, limits: QueryLimits | None = None) -> None:
+        config: dict[str, str | bool | int | float | list[str]] = {"enable_external_access": False}
+        if limits is not None:
+            # Without a place for temporary files, what needs more memory fails instead of filling the disk.
+            config |= {"memory_limit": f"{limits.memory_bytes}B", "temp_directory": "", "threads": limits.threads}
+        self._limits = limits
+        self._connection = duckdb.connect(config=config)
+        self._connection.execute("SET GLOBAL TimeZone = 'UTC'")
+        # A name in SQL must never mean a variable of this program.
+        self._connection.execute("SET GLOBAL python_enable_replacements = false")
+        # A query must not reach outside, nor change that it cannot.
+        self._connection.execute("SET lock_configuration = true")
+        self.is_spent = False
+        """Whether a query may have left something behind: EXPLAIN ANALYZE runs whatever it explains."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def warm_up(self) -> None:
+        """Loads what the first query would load."""
+        with self._connection.cursor() as cursor:
+            cursor.register("one", pa.table({"one": [1]}))
+            cursor.sql("SELECT one FROM one").to_arrow_table()
+
+    def query(
+        self,
+        reader: Reader,
+        sql: str,
+        *,
+        at_least: Position | None = None,
+        timeout: timedelta = WAIT,
+        rows: int | None = None,
+    ) -> Answer:
+        """Runs one statement that reads. An answer that has more than `rows` rows ends there and is `cut`.
+
+        Raises `InvalidQuery`, `UnknownView`, `NotYet`; with limits also `QueryEnded`.
+        """
+        # Names and variables belong to a cursor, so that no query sees those of another.
+        with self._connection.cursor() as cursor, _in_time(cursor, self._limits):
+            try:
+                statement = _statement(cursor, sql)
+                self.is_spent |= statement.type is duckdb.StatementType.EXPLAIN
+                snapshot = _content(reader, _names(cursor, sql), at_least, timeout)
+                for name, table in snapshot.tables.items():
+                    cursor.register(name, table)
+                relation = cursor.sql(sql)
+                return self._fetched(relation if rows is None else relation.limit(rows + 1), snapshot.position, rows)
+            except (duckdb.Error, MemoryError) as error:
+                if self._limits is not None and isinstance(error, MemoryError | duckdb.OutOfMemoryException):
+                    raise QueryOutOfMemory(self._limits.memory_bytes) from error
+                missing = _MISSING.search(_message(error))
+                raise UnknownView(missing[1], reader.views()) if missing else _wrong(sql, error) from error
+
+    def _fetched(self, relation: duckdb.DuckDBPyRelation, position: Position, rows: int | None) -> Answer:
+        if self._limits is None:
+            return _answer(position, relation.to_arrow_table(), rows)
         try:
-            connection.execute("SET TimeZone = 'UTC'")
-            # A name in SQL must never mean a variable of this program.
-            connection.execute("SET python_enable_replacements = false")
-            names = _read_by(connection, sql)
-            snapshot = _content(reader, names, at_least, timeout)
-            for name, table in snapshot.tables.items():
-                connection.register(name, table)
-            # What is asked for must not reach outside, nor change that it must not.
-            connection.execute("SET lock_configuration = true")
-            relation = connection.sql(sql)
-            if limits is None:
-                return Answer(snapshot.position, relation.to_arrow_table())
-            return _limited(relation, snapshot.position, limits)
-        except duckdb.Error as error:
-            missing = _MISSING.search(str(error))
-            raise UnknownView(missing[1], reader.views()) if missing else _wrong(sql, error) from error
+            reader = relation.to_arrow_reader(ROWS_AT_ONCE)
+            batches, size = list[pa.RecordBatch](), 0
+            for batch in reader:
+                batches.append(batch)
+                size += batch.nbytes
+                if size > self._limits.answer_bytes:
+                    raise QueryTooLarge(self._limits.answer_bytes)
+            return _answer(position, pa.Table.from_batches(batches, reader.schema), rows)
+        except MemoryError:
+            raise
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            # Arrow hands on what DuckDB raises as text.
+            if isinstance(error, duckdb.OutOfMemoryException) or _OUT_OF_MEMORY in _message(error):
+                raise QueryOutOfMemory(self._limits.memory_bytes) from error
+            # Places are counted in the SQL with the limit around it.
+            raise InvalidQuery(None, _reason(_PLACE.sub("", _message(error)))) from error
+
+
+def _answer(position: Position, table: pa.Table, rows: int | None) -> Answer:
+    return (
+        Answer(position, table, cut=False)
+        if rows is None
+        else Answer(position, table.slice(0, rows), cut=table.num_rows > rows)
+    )
 
 
 @contextmanager
@@ -112,28 +178,17 @@ def _in_time(connection: duckdb.DuckDBPyConnection, limits: QueryLimits | None) 
         ending.join()
 
 
-def _limited(relation: duckdb.DuckDBPyRelation, position: Position, limits: QueryLimits) -> Answer:
-    try:
-        reader = relation.limit(limits.rows + 1).to_arrow_reader(ROWS_AT_ONCE)
-        batches, size = list[pa.RecordBatch](), 0
-        for batch in reader:
-            batches.append(batch)
-            size += batch.nbytes
-            if size > limits.answer_bytes:
-                raise QueryTooLarge(limits.answer_bytes)
-        table = pa.Table.from_batches(batches, reader.schema)
-    except (duckdb.Error, pa.ArrowException, OSError) as error:
-        # Places are counted in the SQL with the limit around it.
-        raise InvalidQuery(None, _reason(_PLACE.sub("", str(error)))) from error
-    return Answer(position, table.slice(0, limits.rows), cut=table.num_rows > limits.rows)
-
-
-def _read_by(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
+def _statement(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
     statements = connection.extract_statements(sql)
     if len(statements) != 1:
         raise InvalidQuery(None, f"It has {len(statements)} statements, where one is expected.")
     if statements[0].type not in _READS:
         raise InvalidQuery(None, f"{statements[0].type.name} does not only read: a query begins with SELECT.")
+    return statements[0]
+
+
+def _names(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
+    """The tables that a query names."""
     try:
         return set(connection.get_table_names(sql))
     except duckdb.BinderException:
@@ -150,8 +205,8 @@ def _content(reader: Reader, names: set[str], at_least: Position | None, timeout
     return reader.read(wanted if wanted and len(wanted) == len(lowered) else views, position, timeout)
 
 
-def _wrong(sql: str, error: duckdb.Error) -> InvalidQuery:
-    message = str(error)
+def _wrong(sql: str, error: Exception) -> InvalidQuery:
+    message = _message(error)
     place = _PLACE.search(message)
     reason = _reason(message[: place.start()] if place else message)
     if place is None:
@@ -161,6 +216,11 @@ def _wrong(sql: str, error: duckdb.Error) -> InvalidQuery:
     start = line.find(shown.removeprefix("...").removesuffix("..."))
     column = start + before - (3 if shown.startswith("...") else 0) + 1
     return InvalidQuery(None, reason, line=number, column=max(column, 1), sql=sql)
+
+
+def _message(error: Exception) -> str:
+    message = str(error)
+    return message if len(message) <= MESSAGE_CHARACTERS_MAX else f"{message[:MESSAGE_CHARACTERS_MAX].rstrip()} …"
 
 
 def _reason(message: str) -> str:

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -154,6 +154,17 @@ class Reader:
         Waits for that position, or for the first one if nothing is published yet. Raises `NotYet`, `UnknownView`.
         """
         return self._snapshot(views, self._all_rows, at_least, timeout)
+
+    def file_bytes(self, views: Sequence[str]) -> int:
+        """The size of the files that hold these views now, each mapped into memory when it is read."""
+        runs = self._look(views).runs
+        files = {run.file for view in views for run in runs.get(view, ())}
+        size = 0
+        for file in files:
+            # A file that was merged into another meanwhile is not read either.
+            with suppress(FileNotFoundError):
+                size += (self.runs_directory / file).stat().st_size
+        return size
 
     def lookup(
         self, view: str, hashes: Hashes, at_least: Position | None = None, timeout: timedelta = WAIT

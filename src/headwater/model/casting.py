@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from headwater.model.coercion import Misfit, coercer, describe
-from headwater.model.columns import Column, in_calendar, parse_timestamps, to_single
+from headwater.model.columns import Column, in_calendar, parse_decimals, parse_timestamps, to_single
 
 _INT64_DIGITS = 19
 _DECIMAL_PRECISION_MAX = 38
@@ -43,7 +43,7 @@ def python_value(scalar: pa.Scalar) -> object:
     """The scalar as a Python value, or NotInPython."""
     try:
         value: object = scalar.as_py()
-    except (ValueError, OverflowError):
+    except (ValueError, ArithmeticError):
         # `str` and `repr` of such a scalar fail as well; only an array can be shown.
         return NotInPython(" ".join(pa.repeat(scalar, 1).to_string().split()))
     return value
@@ -70,6 +70,8 @@ def _cast(column: pa.ChunkedArray, arrow: pa.DataType) -> Column | None:
             return column.cast(arrow)
         if pat.is_integer(column.type) and pat.is_decimal128(arrow):
             return _integers_to_decimals(column, arrow)
+        if _is_text(column.type) and pat.is_decimal128(arrow):
+            return parse_decimals(column, arrow)
         if column.type == pa.float64() and arrow == pa.float32():
             return to_single(column)
         if _is_text(column.type) and pat.is_timestamp(arrow):
@@ -136,6 +138,11 @@ def _is_zoneless(arrow: pa.DataType) -> bool:
     return bool(pat.is_timestamp(arrow)) and arrow.tz is None
 
 
+def _is_usual_decimal(arrow: pa.DataType) -> bool:
+    """Arrow allows any scale, and looks up a power of ten by it without checking it."""
+    return bool(pat.is_decimal(arrow)) and 0 <= arrow.scale <= arrow.precision
+
+
 def _is_small_float(arrow: pa.DataType) -> bool:
     return bool(pat.is_float16(arrow) or pat.is_float32(arrow))
 
@@ -144,8 +151,7 @@ _PLAIN = (
     (pat.is_integer, pat.is_integer),
     (pat.is_integer, pat.is_floating),
     (_is_small_float, pat.is_floating),
-    (pat.is_decimal, pat.is_decimal),
-    (_is_text, pat.is_decimal),
+    (_is_usual_decimal, pat.is_decimal),
     (_is_text, pat.is_string),
     (_is_bytes, pat.is_binary),
     (_is_text, pat.is_date),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import Clamped, Context, Decimal, DecimalException, InvalidOperation, Overflow, Rounded
 from itertools import chain
 from typing import TypeAlias
 
@@ -28,6 +28,11 @@ _LIST_OFFSET_MAX = 2**31 - 1
 _EPOCH = date(1970, 1, 1).toordinal()
 _CALENDAR_DAYS = (date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH)
 _CALENDAR_MICROSECONDS = (_CALENDAR_DAYS[0] * 86_400_000_000, (_CALENDAR_DAYS[1] + 1) * 86_400_000_000 - 1)
+
+# Arrow looks up a power of ten by a decimal's exponent without checking it, and reads more digits than it has room for:
+# 1E-999999999 ends the process, and 1 with 100,000 zeros behind its point becomes 0. A number of more than 38 digits,
+# or with one further from the point than that, is rounded or clamped in this context, which raises.
+_SAFE = Context(prec=38, Emin=-1, Emax=37, traps=[Clamped, InvalidOperation, Overflow, Rounded])
 
 
 def build_column(values: Values, arrow: pa.DataType) -> tuple[Column, dict[int, Misfit]]:
@@ -123,8 +128,27 @@ def to_single(doubles: Column) -> Column | None:
 
 def _decimals(values: Values, arrow: pa.DataType, kinds: Kinds) -> Column | None:
     if kinds == {str}:
-        return pa.array(values, pa.string()).cast(arrow)
-    return pa.array(values, arrow) if kinds <= {Decimal, int} else None
+        return parse_decimals(pa.array(values, pa.string()), arrow)
+    if not kinds <= {Decimal, int} or not all(_is_safe(value) for value in values if isinstance(value, Decimal)):
+        return None
+    return pa.array(values, arrow)
+
+
+def parse_decimals(texts: Column, arrow: pa.DataType) -> Column | None:
+    """Decimals from text, or None if Arrow can not be trusted with one of the texts."""
+    if pc.any(pc.match_substring(texts, "e", ignore_case=True)).as_py():
+        return None
+    longest = pc.max(pc.binary_length(texts)).as_py()
+    return texts.cast(arrow) if longest is None or longest <= _SAFE.prec else None
+
+
+def _is_safe(value: Decimal) -> bool:
+    """Whether Arrow can be trusted with a decimal."""
+    try:
+        _SAFE.plus(value)
+    except DecimalException:
+        return False
+    return True
 
 
 def _timestamps(values: Values, arrow: pa.DataType, kinds: Kinds) -> Column | None:

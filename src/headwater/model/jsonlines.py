@@ -6,7 +6,7 @@ import base64
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -16,6 +16,10 @@ import pyarrow.types as pat
 from headwater.model.coercion import Misfit, describe
 
 Decoded: TypeAlias = tuple[Sequence[Mapping[str, object]], dict[int, Misfit]]
+
+
+# An exponent that no Decimal has is JSON by the letter, and of no use.
+_NOT_JSON = (ValueError, RecursionError, InvalidOperation)
 
 
 def split(data: bytes) -> list[bytes]:
@@ -72,7 +76,7 @@ def _decode_all(lines: Sequence[bytes], decoder: json.JSONDecoder) -> Decoded | 
     text = b"[" + (b",%d," % separator).join(lines) + b"]"
     try:
         values = decoder.decode(text.decode())
-    except (ValueError, RecursionError):
+    except _NOT_JSON:
         return None
     rows = values[::2]
     whole = len(values) == 2 * len(lines) - 1 and values[1::2].count(separator) == len(lines) - 1
@@ -85,7 +89,7 @@ def _decode_each(lines: Sequence[bytes], decoder: json.JSONDecoder) -> Decoded:
     for at, line in enumerate(lines):
         try:
             row = decoder.decode(line.decode())
-        except (ValueError, RecursionError):
+        except _NOT_JSON:
             row = None
         if not isinstance(row, dict):
             misfits[at] = Misfit("a JSON object", describe(line))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -20,6 +21,7 @@ POSITION_HEADER = "Headwater-Position"
 HEARTBEAT_SECONDS = 15.0
 PIECE_BYTES = 64 << 10
 _log = logging.getLogger("headwater.server")
+T = TypeVar("T")
 
 
 def answer(body: object, position: Position | None = None, *, status: int = 200) -> Response:
@@ -32,6 +34,20 @@ def failure(error: HeadwaterError) -> Response:
     """What went wrong."""
     headers = error.headers if isinstance(error, Refused) else {}
     return Response(sse.to_json(error_body(error)), status_of(error), headers, media_type="application/json")
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """What the work gives; it is cancelled when the client goes away. Raises `ClientDisconnect`."""
+    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request.receive))
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise ClientDisconnect
+    finally:
+        working.cancel()
+        gone.cancel()
+        await asyncio.wait({working, gone})
 
 
 class EventStream(Response):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headwater.engine.failures import NotYet, QueryTooLarge, QueryTooLong, RecordFailed, UnknownView
+from headwater.engine.failures import NotYet, QueryEnded, RecordFailed, UnknownView
 from headwater.errors import (
     BufferFull,
     Conflicted,
@@ -29,8 +29,7 @@ REJECTED_SHOWN_MAX = 100
 STATUS: tuple[tuple[type[HeadwaterError], int], ...] = (
     (InvalidRecords, 422),
     (InvalidQuery, 422),
-    (QueryTooLong, 422),
-    (QueryTooLarge, 422),
+    (QueryEnded, 422),
     (UnknownTopic, 404),
     (UnknownView, 404),
     (UnknownGroup, 404),
@@ -129,6 +128,8 @@ def error_body(error: HeadwaterError) -> dict[str, object]:
         about["position"] = None if error.position is None else str(error.position)
     elif isinstance(error, InvalidQuery):
         about |= {"line": error.line, "column": error.column, "excerpt": error.excerpt}
+    elif isinstance(error, QueryEnded):
+        about["limit"] = error.limit
     elif isinstance(error, PositionGone):
         about["earliest"] = str(error.earliest)
     elif isinstance(error, RecordFailed):

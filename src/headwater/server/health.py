@@ -140,6 +140,7 @@ def _own(service: Service) -> Iterator[Family]:
     yield counters.durations("headwater_http_request_seconds", "Until an answer began.")
     yield counters.family("headwater_http_records_total", "Records appended over HTTP.")
     yield counters.family("headwater_streams_stalled_total", "Streams ended because the client took nothing.")
+    yield counters.family("headwater_queries_ended_total", "Queries ended by a limit.")
     yield gauge("headwater_streams", "Open streams of events.", [({}, service.streams)])
     subscribers = [({"view": view}, count) for view, count in service.subscribers().items()]
     yield gauge("headwater_subscribers", "Followers of a view.", subscribers)

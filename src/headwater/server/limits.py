@@ -35,7 +35,13 @@ class Limits:
     query_answer_bytes_max: int = 64 << 20
     """Of a query's answer; a larger one is refused."""
     query_bytes_max: int = 512 << 20
-    """Memory of one query's joins, sorts and aggregates."""
+    """Memory of one query's joins, sorts, aggregates and functions."""
+    query_views_bytes_max: int = 2 << 30
+    """Memory for the content of the views that one query reads."""
+    query_cpu_seconds_max: int = 20
+    """Processor time of one query, of all its threads together."""
+    query_threads_max: int = 2
+    """Threads of one query."""
     queries_max: int = 4
     """Queries at once; one more is answered with 429."""
     streams_max: int = 1000

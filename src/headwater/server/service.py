@@ -23,6 +23,7 @@ from headwater.server.history import History
 from headwater.server.hub import Hub
 from headwater.server.limits import Limits
 from headwater.server.positions import LogMoves, ViewMoves, Watched
+from headwater.server.queries.pool import QueryPool
 from headwater.server.statsd import Listener
 from headwater.server.threads import Threads
 from headwater.server.tokens import Tokens
@@ -91,6 +92,7 @@ class Service:
         self.view_moves = Watched(ViewMoves(self.reader), "views")
         self.history = History(self.log, self.reader, self.threads, self.limits.history_seconds_max)
         self.verifications = Verifications(app.directory, verify or app_verifier(app))
+        self.query_pool = QueryPool(app.directory, self.limits, self.threads, self.counters)
         self.running = running or Running()
         self.pages = tuple(pages)
         self.statsd = None if app.statsd_inlet is None else Listener(app.statsd_inlet, self.log)
@@ -114,6 +116,7 @@ class Service:
         self._looking = asyncio.create_task(self._look_for_tokens())
         if self.statsd is not None:
             self.statsd.start()
+        self.query_pool.start()
 
     def close_streams(self) -> None:
         """Lets every stream and every wait end soon. Call it in the event loop."""
@@ -125,7 +128,7 @@ class Service:
         self.history.release()
 
     async def stop(self) -> None:
-        """Ends all threads. The application stays open."""
+        """Ends all threads and all processes. The application stays open."""
         self.close_streams()
         if self.statsd is not None:
             self.statsd.stop()
@@ -135,6 +138,7 @@ class Service:
         if self._looking is not None:
             self._looking.cancel()
         self.verifications.close()
+        await self.query_pool.stop()
         self.threads.close()
         self.reader.close()
 

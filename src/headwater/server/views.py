@@ -11,15 +11,13 @@ import pyarrow as pa
 from starlette.responses import Response
 
 from headwater.engine.failures import UnknownView
-from headwater.engine.querying import Answer as QueryAnswer
-from headwater.engine.querying import QueryLimits, query
 from headwater.engine.reading import decode_schema
 from headwater.engine.store import Generation
 from headwater.model.ddl import format_type
 from headwater.model.encoding import json_rows
 from headwater.model.position import Position
 from headwater.server import bodies, sse
-from headwater.server.answers import EventStream, answer
+from headwater.server.answers import EventStream, answer, while_connected
 from headwater.server.batches import batch_json, size_json
 from headwater.server.endpoint import Answer, Call, Endpoint, json_answer
 from headwater.server.failures import Refused, bad_request, too_many
@@ -252,29 +250,10 @@ async def ask(call: Call) -> Response:
         raise too_many("queries")
     service.queries += 1
     try:
-        found: QueryAnswer = await service.threads.run(
-            query,
-            service.reader,
-            sql,
-            at_least=wanted,
-            timeout=timedelta(0),
-            limits=QueryLimits(
-                timedelta(seconds=limits.query_seconds_max),
-                min(call["limit"] or limits.query_rows_max, limits.query_rows_max),
-                limits.query_answer_bytes_max,
-                limits.query_bytes_max,
-            ),
-        )
-        rows = await service.threads.run(lambda: list(json_rows(found.table)))
+        rows = min(call["limit"] or limits.query_rows_max, limits.query_rows_max)
+        return await while_connected(call.request, service.query_pool.answer(sql, rows, wanted))
     finally:
         service.queries -= 1
-    body_out = {
-        "position": str(found.position),
-        "columns": _columns(found.table.schema),
-        "rows": rows,
-        "cut": found.cut,
-    }
-    return answer(body_out, found.position)
 
 
 def _columns(schema: pa.Schema) -> list[dict[str, str]]:

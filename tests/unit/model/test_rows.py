@@ -74,6 +74,9 @@ ACCEPTED: list[tuple[object, str, object]] = [
     (Decimal("0E-50"), "decimal(5,2)", Decimal("0.00")),
     (Decimal("0E+50"), "decimal(5,2)", Decimal("0.00")),
     (Decimal("9" * 38), "decimal(38,0)", Decimal("9" * 38)),
+    (Decimal("0E-999999999"), "decimal(5,2)", Decimal("0.00")),
+    (Decimal("1." + "0" * 100), "decimal(5,2)", Decimal("1.00")),
+    ("1." + "0" * 100, "decimal(5,2)", Decimal("1.00")),
     (999, "decimal(5,2)", Decimal("999.00")),
     ("9.50", "decimal(5,2)", Decimal("9.50")),
     ("-.5e1", "decimal(5,2)", Decimal("-5.00")),
@@ -119,6 +122,12 @@ def test_a_value_that_fits_is_stored_exactly(value: object, ddl: str, stored: ob
     assert only(value, ddl) == stored
 
 
+def test_a_number_of_many_digits_keeps_its_value() -> None:
+    text = "1." + "0" * 100_000
+    assert only(text, "decimal(5,2)") == only(Decimal(text), "decimal(5,2)") == Decimal("1.00")
+    assert arrow_column(pa.array([text]), "decimal(5,2)") == ([Decimal("1.00")], [])
+
+
 @pytest.mark.parametrize(("value", "ddl", "stored"), ACCEPTED, ids=repr)
 def test_it_does_not_matter_what_else_is_in_the_column(value: object, ddl: str, stored: object) -> None:
     schema = parse_ddl(f"c {ddl}")
@@ -157,6 +166,12 @@ def test_it_does_not_matter_what_else_is_in_the_column(value: object, ddl: str, 
         (Decimal("Infinity"), "decimal(5,2)"),
         (Decimal("1E+999999"), "decimal(5,2)"),
         (Decimal("1E-999999"), "decimal(5,2)"),
+        (Decimal("1E-999999999"), "decimal(5,2)"),
+        ("1E-999999999", "decimal(5,2)"),
+        ("0E-999999999", "decimal(5,2)"),
+        ("1" + "0" * 100 + ".0", "decimal(5,2)"),
+        (Decimal("1" + "0" * 100 + ".0"), "decimal(5,2)"),
+        (10**100, "decimal(5,2)"),
         (0.125, "decimal(5,2)"),
         (float("nan"), "decimal(5,2)"),
         ("1.555", "decimal(5,2)"),
@@ -414,6 +429,13 @@ def test_the_original_is_kept_whatever_it_holds() -> None:
     ]
 
 
+def with_scale(scale: int) -> pa.Array:
+    """Null, and a decimal of any scale."""
+    return pa.Array.from_buffers(
+        pa.decimal128(5, scale), 2, [pa.py_buffer(b"\x02"), pa.py_buffer(bytes(16) + (123).to_bytes(16, "little"))]
+    )
+
+
 def arrow_column(column: pa.Array, ddl: str) -> tuple[list[object], list[RejectedRecord]]:
     table, rejected = to_arrow(pa.table({"c": column}), parse_ddl(f"c {ddl}"))
     table.validate(full=True)
@@ -435,6 +457,8 @@ def arrow_column(column: pa.Array, ddl: str) -> tuple[list[object], list[Rejecte
         (pa.array([0.1], pa.float64()), "decimal(3,1)", [Decimal("0.1")]),
         (pa.array([Decimal("1.50")]), "decimal(2,1)", [Decimal("1.5")]),
         (pa.array(["1.5", None]), "decimal(5,2)", [Decimal("1.50"), None]),
+        (pa.array(["1." + "0" * 100, "1e2"]), "decimal(5,2)", [Decimal("1.00"), Decimal("100.00")]),
+        (pa.array([["1.5"]]), "array<decimal(5,2)>", [[Decimal("1.50")]]),
         (pa.array(["2024-02-29"], pa.string_view()), "date", [date(2024, 2, 29)]),
         (pa.array(["2024-02-29T12:00:00Z"]), "timestamp", [NOON]),
         (pa.array(["2024-02-29T12:00:00"]), "timestamp", [NOON]),
@@ -472,6 +496,11 @@ def test_run_ends_are_decoded() -> None:
         (pa.array([1.0, 1e300]), "float", [1.0], "1e+300 (double)"),
         (pa.array([1, 1000]), "decimal(3,1)", [Decimal("1.0")], "1000 (int64)"),
         (pa.array(["1", "1.55"]), "decimal(3,1)", [Decimal("1.0")], "'1.55' (string)"),
+        (pa.array(["1", "1E-999999999"]), "decimal(3,1)", [Decimal("1.0")], "'1E-999999999' (string)"),
+        (pa.array(["1", "1" + "0" * 100 + ".0"]), "decimal(3,1)", [Decimal("1.0")], None),
+        (pa.array([[], ["1E-999999999"]]), "array<decimal(3,1)>", [[]], None),
+        (with_scale(100_000_000), "decimal(3,1)", [None], None),
+        (with_scale(-100_000_000), "decimal(3,1)", [None], None),
         (
             pa.array([Decimal("1.00"), Decimal("1.55")]),
             "decimal(3,1)",
@@ -587,6 +616,7 @@ def test_json_lines_are_read() -> None:
         b"{'id': 1}",
         b"[" * 100_000,
         b'{"id": %s}' % (b"9" * 5000),
+        b'{"id": 1e99999999999999999999}',
     ],
     ids=lambda line: line[:20],
 )
