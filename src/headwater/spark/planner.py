@@ -31,7 +31,7 @@ from headwater.spark.operators import Input, Operators, port_schema
 from headwater.spark.projection import GENERATORS
 from headwater.spark.pruning import expressions_of
 from headwater.spark.ranking import Ranking, is_row_number, ranking
-from headwater.spark.settling import completed, is_open, order_below
+from headwater.spark.settling import completed, has_one_row, is_open, order_below
 from headwater.views.aggregate import Aggregate
 from headwater.views.publish import Publish
 from headwater.views.topk import Order, TopK
@@ -267,7 +267,9 @@ class Planner:
             raise _limit_without_order()
         order = order_below(node.child())
         if not order:
-            if any(is_open(unaliased(named)) for named in items(node.windowExpressions())):
+            is_dependent = any(is_open(unaliased(named)) for named in items(node.windowExpressions()))
+            # The order of a single row is removed.
+            if is_dependent and not has_one_row(node.child()):
                 raise InternalError("The optimizer has moved a window away from the order of its rows.")
             order = completed(self.catalyst, stated, given.output)
         return self._natives.window(node, given, [*stated, *order])

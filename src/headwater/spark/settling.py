@@ -52,6 +52,12 @@ def order_below(node: Node, *, of_first_rows: bool = False) -> list[Expression]:
     return items(node.order()) if kind(node) == "Sort" else []
 
 
+def has_one_row(node: Node) -> bool:
+    """Whether a plan gives one row at the most, whatever it reads."""
+    most = node.maxRows()
+    return bool(most.isDefined()) and int(most.get()) <= 1
+
+
 def is_open(window: Expression) -> bool:
     """Whether the result of a window function depends on the order of rows that its own order leaves equal."""
     if kind(window) != "WindowExpression":
