@@ -135,7 +135,7 @@ def _decimals(values: Values, arrow: pa.DataType, kinds: Kinds) -> Column | None
 
 
 def parse_decimals(texts: Column, arrow: pa.DataType) -> Column | None:
-    """Decimals from text, or None if Arrow can not be trusted with one of the texts."""
+    """Decimals from text, or None if Arrow cannot be trusted with one of the texts."""
     if pc.any(pc.match_substring(texts, "e", ignore_case=True)).as_py():
         return None
     longest = pc.max(pc.binary_length(texts)).as_py()

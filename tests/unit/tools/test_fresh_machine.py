@@ -22,7 +22,8 @@ set -eu
 echo made >>"$(dirname "$0")/calls"
 [ ! -e "$(dirname "$0")/slow" ] || sleep 100
 cd "$4"
-mkdir -p debootstrap proc sys dev tmp srv root usr/bin etc/apt/apt.conf.d
+mkdir -p debootstrap proc sys dev tmp srv superuser usr/bin etc/apt/apt.conf.d
+echo root:x:0:0:root:/superuser:/bin/sh >etc/passwd
 for program in /bin/sh /bin/sleep /bin/cat; do
     cp --parents -L "$program" $(ldd "$program" | grep -o '/[^ ]*') .
 done
@@ -156,7 +157,7 @@ def test_a_command_runs_in_a_clone_of_the_commit_and_nothing_is_left(repository:
     (repository.root / "uncommitted").touch()
     says = 'echo "$(pwd) $(echo *) $HOME $PIP_INDEX_URL ${SECRET-}"; sleep 1000 & exit 7'
     done = repository.run("--ignore-changes", *NEW, "sh", "-c", says)
-    assert done.stdout == "/srv/headwater tools /root https://pip.example.com/a b \n"
+    assert done.stdout == "/srv/headwater tools /superuser https://pip.example.com/a b \n"
     assert done.returncode == 7
     assert repository.is_clean()
 

@@ -21,12 +21,12 @@ def confine() -> None:
 
 
 def allow_memory(size: int | None) -> None:
-    """From now on the process may have so many bytes more than it has; None: as many as it likes."""
+    """Lets the process have this many bytes more than it has now; None means no limit."""
     _set_soft(resource.RLIMIT_AS, None if size is None else _memory()[0] + size)
 
 
 def allow_cpu(seconds: int) -> None:
-    """From now on the process may compute for so many seconds; then the kernel ends it with SIGXCPU."""
+    """Lets the process use this many more seconds of processor time; then the kernel ends it with SIGXCPU."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     _set_soft(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime) + seconds)
 
