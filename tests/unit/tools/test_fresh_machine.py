@@ -248,4 +248,4 @@ def test_a_folder_in_which_something_is_mounted_is_not_deleted(repository: Repos
         finally:
             subprocess.run(["umount", machine / "srv"], check=True)
     assert (precious / "letter").exists()
-    assert (machine / "root").exists()
+    assert (machine / "superuser").exists()
