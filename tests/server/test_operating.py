@@ -47,6 +47,14 @@ def test_a_pipeline_that_failed_is_told_everywhere(tmp_path: Path) -> None:
         assert shop.client.get("/flow").json()["status"] == "failed"
 
 
+def test_retries_are_counted_where_they_are_known(tmp_path: Path, shop: Shop) -> None:
+    assert shop.client.get("/pipelines").json()["pipelines"][0]["retries"] is None, "the pipeline may run elsewhere"
+    assert "headwater_pipeline_retries_total" not in shop.client.get("/metrics").text
+    with opened(tmp_path / "other", running=Running(runs_here=True, retries=2)) as running:
+        assert running.client.get("/pipelines").json()["pipelines"][0]["retries"] == 2
+        assert "headwater_pipeline_retries_total{} 2" in running.client.get("/metrics").text
+
+
 def test_the_pipeline_is_described(shop: Shop) -> None:
     shop.append({"url": "a"})
     shop.append({"url": "b"})

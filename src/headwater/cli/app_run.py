@@ -21,7 +21,7 @@ from headwater.cli.failures import INTERRUPTED, report
 from headwater.cli.output import complain, say
 from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, address_of, serving
 from headwater.connectors.running import Captures
-from headwater.engine.failures import SparkStopped
+from headwater.engine.failures import SparkStopped, WorkerLost
 from headwater.engine.pipeline import Progress
 from headwater.engine.supervision import Retry
 from headwater.errors import HeadwaterError, InternalError, UsageError
@@ -173,7 +173,8 @@ def _watch(
             failure = error
         except Exception as error:
             # Who ends a whole group of processes ends Spark, too, in the middle of what it does.
-            expected = isinstance(error, HeadwaterError) and not isinstance(error, InternalError)
+            lost = isinstance(error, InternalError | SparkStopped | WorkerLost)
+            expected = isinstance(error, HeadwaterError) and not lost
             if expected or not ending.asked:
                 raise
             say("Ended in the middle of a batch, of which nothing has happened.")

@@ -108,8 +108,9 @@ def families(service: Service) -> Iterator[Family]:
         yield from _webhooks(service)
     yield gauge("headwater_excluded_records", "Records that views refuse.", [({}, len(reader.excluded()))])
     yield gauge("headwater_pipeline_failed", "1 if it failed.", [({}, float(service.running.failure is not None))])
-    about = "Batches begun again because a process of Spark's was lost."
-    yield counter("headwater_pipeline_retries_total", about, [({}, service.running.retries)])
+    if service.running.runs_here:
+        about = "Batches tried again because a process of Spark's was lost."
+        yield counter("headwater_pipeline_retries_total", about, [({}, service.running.retries)])
     yield from _own(service)
 
 

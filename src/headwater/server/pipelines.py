@@ -39,7 +39,7 @@ CAPTURE_SECONDS_MAX = 5.0
 """How long a database may take to say how its capture is."""
 
 PIPELINE = thing(
-    name=TEXT, status=TEXT, runs_here=YES_NO, error=ANYTHING, failed_at=maybe(TEXT), retries=WHOLE,
+    name=TEXT, status=TEXT, runs_here=YES_NO, error=ANYTHING, failed_at=maybe(TEXT), retries=maybe(WHOLE),
     position=maybe(POSITION), log_position=POSITION, behind=maybe(WHOLE), freshness_seconds=maybe(NUMBER),
     last_published_at=maybe(TEXT), batches=many(BATCH), generations=many(ANYTHING), state=by_name(SIZE), excluded=WHOLE,
 )  # fmt: skip
@@ -65,7 +65,7 @@ def pipeline_json(service: Service) -> dict[str, object]:
         "runs_here": running.runs_here,
         "error": None if running.failure is None else error_body(running.failure)["error"],
         "failed_at": None if running.failed_at is None else format_instant(running.failed_at),
-        "retries": running.retries,
+        "retries": running.retries if running.runs_here else None,
         "position": None if current is None else str(current.position),
         "log_position": str(log_position),
         "behind": behind,

@@ -17,7 +17,7 @@ import pytest
 from headwater.app import App
 from headwater.cli.app_run import Ending
 from headwater.engine.batch import Batch, StageNote
-from headwater.engine.failures import RecordFailed
+from headwater.engine.failures import RecordFailed, SparkStopped, WorkerLost
 from headwater.errors import InternalError
 from headwater.log.embedded import open_log
 from headwater.server.running import Server
@@ -108,10 +108,13 @@ def test_a_second_signal_does_not_wait(headwater: Run, app: Path, program: Progr
     assert (ran.code, ran.out) == (0, "")
 
 
-def test_spark_that_was_ended_with_the_program_is_no_failure(headwater: Run, app: Path, program: Program) -> None:
+@pytest.mark.parametrize("error", [InternalError("Spark is gone."), SparkStopped("gone"), WorkerLost("gone")])
+def test_spark_that_was_ended_with_the_program_is_no_failure(
+    headwater: Run, app: Path, program: Program, error: Exception
+) -> None:
     def end(_: Batch) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
-        raise InternalError("Spark is gone.")
+        raise error
 
     program.on_run = end
     ran = headwater("run", app, "--no-server")
