@@ -92,16 +92,16 @@ def test_the_first_commit_that_fails_is_found_before_its_records(log: EmbeddedLo
 
 def test_a_record_that_another_of_its_commit_makes_good_stays(log: EmbeddedLog) -> None:
     commit(log, ("t", 1, 5), ("u", 1, 4), ("t", 2, 5))
-    # Without the new u of 1, its new t would fail; the u of 2 fails in any case.
-    commit(log, ("t", 1, 4), ("u", 1, 3), ("u", 2, 5))
+    # Without the new u of 1, its new t would fail; the u of 2 fails in any case. The halves part the first two.
+    commit(log, ("t", 1, 4), ("t", 9, 1), ("u", 1, 3), ("u", 2, 5))
     found = isolated(log, Divisions(log), start=1)
     assert places(found) == {("u", 2)}
 
 
 def test_a_record_that_is_replaced_in_its_commit_stays(log: EmbeddedLog) -> None:
     commit(log, ("t", 1, 5), ("t", 2, 5))
-    commit(log, ("u", 1, 5), ("u", 1, 4), ("u", 2, 5))
-    assert places(isolated(log, Divisions(log), start=1)) == {("u", 2)}
+    commit(log, ("u", 1, 5), ("u", 9, 1), ("u", 1, 4), ("u", 2, 5))
+    assert places(isolated(log, Divisions(log), start=1)) == {("u", 3)}
 
 
 def test_what_is_only_reported_is_not_looked_for_without_end(log: EmbeddedLog) -> None:
