@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -48,6 +48,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--steps", type=int, default=STEPS, metavar="B", help="steps in a round, one batch or more each"
     )
     parser.add_argument("--shrink", type=float, default=240.0, metavar="SECONDS", help="for making a failure small")
+    parser.add_argument("--first", action="store_true", help="end with the first failure")
     parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"), metavar="FOLDER", help="for failures")
     parser.add_argument("--codegen", action="store_true", help="let Spark compile what it runs, which takes longer")
     parser.add_argument("--examples", action="store_true", help="print a query for each construct that was refused")
@@ -58,8 +59,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def fuzz(options: argparse.Namespace, figures: Figures) -> None:
-    began, seed = time.monotonic(), options.seed
+def fuzz(options: argparse.Namespace, figures: Figures) -> int:
+    """Runs rounds; the seed of the last one."""
+    began, seed = time.monotonic(), int(options.seed)
     while options.rounds is None or seed < options.seed + options.rounds:
         if options.minutes is not None and time.monotonic() - began > options.minutes * 60:
             break
@@ -69,16 +71,28 @@ def fuzz(options: argparse.Namespace, figures: Figures) -> None:
             f"{len(figures.findings)} failures, {time.monotonic() - began:.0f} s"
         )
         seed += 1
+        if options.first and figures.findings:
+            break
+    return seed - 1
 
 
 def one_round(seed: int, options: argparse.Namespace, figures: Figures) -> None:
     folder = Path(tempfile.mkdtemp(prefix="headwater-fuzz-"))
     try:
         before = len(figures.findings)
-        plan = plan_of(seed, folder / "trial", figures, views=options.views, steps=options.steps)
+        plan = plan_of(
+            seed,
+            folder / "trial",
+            figures,
+            views=options.views,
+            steps=options.steps,
+            stop_at_first=options.first,
+        )
         for finding in figures.findings[before:]:
             messages.print(f"seed {seed}: planning\n{finding}")
-        for number, finding in enumerate(run_plan(plan, folder / "log", figures)):
+        if options.first and figures.findings:
+            return
+        for number, finding in enumerate(run_plan(plan, folder / "log", figures, stop_at_first=options.first)):
             messages.print(f"seed {seed}: {finding}")
             keep(plan, finding, folder / f"shrinking{number}", options, f"seed{seed}-{finding.view or 'all'}")
     finally:
@@ -112,13 +126,18 @@ def show(figures: Figures, options: argparse.Namespace) -> None:
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
     figures = Figures()
-    start_session(MASTER, **({} if options.codegen else INTERPRETED))
+    # Workers are to have the modules that this process has, whoever started Java.
+    settings = {"spark__executorEnv__PYTHONPATH": os.pathsep.join(sys.path)}
+    session = start_session(MASTER, **settings, **({} if options.codegen else INTERPRETED))
+    last = options.seed
     try:
-        fuzz(options, figures)
+        last = fuzz(options, figures)
     except KeyboardInterrupt:
         messages.print("interrupted")
+    finally:
+        session.stop()
     if options.json:
-        json.dump(asdict(figures), sys.stdout, indent=2, default=str)
+        json.dump({"last_seed": last, **figures.to_json()}, sys.stdout, indent=2, default=str)
         sys.stdout.write("\n")
     else:
         show(figures, options)

@@ -78,6 +78,18 @@ def test_numbers_of_ties_are_headwaters_to_settle(spark: SparkSession, log: Embe
     assert verdict.differences
 
 
+def test_an_order_that_raw_spark_drops_is_headwaters_to_keep(spark: SparkSession, log: EmbeddedLog) -> None:
+    newest = "SELECT o.id FROM t o WHERE o.g = t.g ORDER BY o.v DESC, o.id DESC LIMIT 1"
+    judge = oracle(spark, log, f"SELECT t.id, ({newest}) AS n FROM t")
+    settled = pa.table({"id": list(range(8)), "n": [6, 7] * 4})
+    assert not judge.judge("q", settled, giving(settled), is_settled=True).differences
+    other = pa.table({"id": list(range(8)), "n": [0, 1] * 4})
+    verdict = judge.judge("q", other, giving(settled), is_settled=True)
+    assert len(verdict.differences) == 16
+    again = oracle(spark, log, f"SELECT t.id, ({newest}) AS n FROM t")
+    assert again.judge("q", again.answer("q"), giving(other), is_settled=True).differences
+
+
 def test_a_sum_that_cancels_is_right_in_the_range_of_the_answers(spark: SparkSession, log: EmbeddedLog) -> None:
     judge = oracle(spark, log, "SELECT g, sum(x) AS s FROM t GROUP BY g")
     exact = pa.table({"g": ["a", "b"], "s": [4.0, 4.0]})

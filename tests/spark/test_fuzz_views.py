@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from headwater.app import App
 from headwater.engine.reading import Snapshot
+from headwater.spark.planner import Planner
 from headwater.testing.fuzzing.changes import Change
 from headwater.testing.fuzzing.findings import Figures
 from headwater.testing.fuzzing.oracle import Oracle, RawFailed
@@ -64,6 +65,50 @@ def test_a_view_that_differs_is_found(spark: SparkSession, tmp_path: Path, monke
     (finding,) = run_plan(plan, tmp_path / "wrong", figures)
     assert (finding.view, len(finding.differences)) == ("q", 1)
     assert figures.findings == [finding]
+
+
+MAPS = RoundPlan(
+    seed=2,
+    topics=(TopicPlan("t", (("id", "bigint"), ("m", "map<string,int>")), ("id",)),),
+    views={"q": "SELECT m, count(*) AS c FROM t GROUP BY m"},
+    reads={"q": frozenset({"t"})},
+    legs=(Leg((Step(((Change("t", ({"id": 1, "m": {"q": None}}, {"id": 2, "m": {"q": 1}})),),)),)),),
+)
+
+
+def test_a_value_that_is_wrong_where_it_is_compiled_is_found(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run_plan(MAPS, tmp_path / "right", Figures()) == []
+    monkeypatch.setattr(Planner, "_with_sorted_maps", lambda planner, expression: expression)
+    interpreted = replace(MAPS, seed=1)
+    assert interpreted.compiled < MAPS.compiled
+    (finding,) = run_plan(MAPS, tmp_path / "wrong", Figures())
+    assert (finding.view, len(finding.differences)) == ("q", 2)
+
+
+def test_the_order_of_a_correlated_limit_counts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = "SELECT o.id FROM t o WHERE o.id >= 0 AND o.g = t.g ORDER BY o.v LIMIT 1"
+    rows = tuple({"id": number, "g": number % 2, "v": 9 - number} for number in range(8))
+    plan = replace(
+        RANKS,
+        topics=(TopicPlan("t", (("id", "bigint"), ("g", "int"), ("v", "int")), ("id",)),),
+        views={"q": f"SELECT t.id, ({newest}) AS n FROM t"},
+        legs=(Leg((Step(((Change("t", rows),),)),)),),
+    )
+    assert run_plan(plan, tmp_path / "right", Figures()) == []
+    content = App.snapshot
+
+    def by_another_order(app: App, *arguments: Any, **options: Any) -> Snapshot:
+        found = content(app, *arguments, **options)
+        first = pa.table({"id": found.tables["q"]["id"], "n": [number % 2 for number in range(8)]})
+        return replace(found, tables={"q": first})
+
+    monkeypatch.setattr(App, "snapshot", by_another_order)
+    (finding,) = run_plan(plan, tmp_path / "wrong", Figures())
+    assert finding.view == "q"
 
 
 @pytest.mark.parametrize("policy", ["fail", "dead_letter"])

@@ -42,17 +42,19 @@ def choose(
     count: int,
     folder: Path,
     figures: Figures,
+    *,
+    stop_at_first: bool = False,
 ) -> Chosen:
     """Views for a round. `folder` takes a log with the first commits, over which raw Spark runs them.
 
     Most queries that have no rows then are left out. What headwater refuses is counted and left out, too; what it
-    should have refused and has not is a finding.
+    should have refused and has not is a finding, the first of which may be enough.
     """
     with open_log(folder) as log:
         create_topics(log.create, topics)
         for commit in first:
             append(log, commit)
-        return _Choice(session, dice, topics, log, figures).views(count)
+        return _Choice(session, dice, topics, log, figures).views(count, stop_at_first=stop_at_first)
 
 
 class _Choice:
@@ -67,10 +69,10 @@ class _Choice:
         self._oracle = Oracle(session, self._topics, self._views, self._reads)
         self._oracle.move(log, log.position())
 
-    def views(self, count: int) -> Chosen:
+    def views(self, count: int, *, stop_at_first: bool) -> Chosen:
         """So many views, if that many are found among the queries that are made."""
         for _ in range(count * _TRIES):
-            if len(self._views) == count:
+            if len(self._views) == count or (stop_at_first and self._figures.findings):
                 break
             query = self._queries.query(self._dice.choice(_DEPTHS))
             name = f"{self._dice.choice(('v', 'v', 'V'))}{len(self._views)}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 from headwater.engine.comparison import Difference
 
@@ -63,3 +64,9 @@ class Figures:
     seconds: Counter[str] = field(default_factory=Counter)
     """Where the time went."""
     findings: list[Finding] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """All figures by name. Not by `asdict`, which makes a counter of pairs of a counter."""
+        made = {one.name: getattr(self, one.name) for one in fields(self)}
+        counters = {name: dict(value) for name, value in made.items() if isinstance(value, Counter)}
+        return {**made, **counters, "findings": [asdict(finding) for finding in self.findings]}

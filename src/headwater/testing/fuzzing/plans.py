@@ -9,6 +9,8 @@ from typing import Any
 from headwater.testing.fuzzing.changes import IDLE, Commit
 from headwater.testing.fuzzing.topics import TopicPlan
 
+_COMPILED_EVERY = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -40,6 +42,11 @@ class RoundPlan:
     reads: Mapping[str, frozenset[str]]
     legs: tuple[Leg, ...]
     policies: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether Spark compiles what it runs, which takes longer."""
+        return self.seed % _COMPILED_EVERY == _COMPILED_EVERY // 2
 
     def needed(self, views: Sequence[str]) -> dict[str, str]:
         """The views of these names and all that they read."""

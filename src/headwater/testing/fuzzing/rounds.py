@@ -26,7 +26,16 @@ from headwater.testing.fuzzing.changes import Changes
 from headwater.testing.fuzzing.findings import Figures, Finding
 from headwater.testing.fuzzing.oracle import Oracle, RawFailed
 from headwater.testing.fuzzing.plans import Leg, RoundPlan, Step
-from headwater.testing.fuzzing.running import MASTER, apply, failure, open_app, timed, topics_of
+from headwater.testing.fuzzing.running import (
+    MASTER,
+    apply,
+    failure,
+    is_settled,
+    let_compile,
+    open_app,
+    timed,
+    topics_of,
+)
 from headwater.testing.fuzzing.topics import TopicPlan, random_topics
 
 _ATTEMPTS = 5
@@ -34,14 +43,16 @@ _ATTEMPTS = 5
 _SUSPECTS_SECONDS_MAX = 240.0
 
 
-def random_round(seed: int, folder: Path, figures: Figures, *, views: int = 24, steps: int = 6) -> RoundPlan:
+def random_round(
+    seed: int, folder: Path, figures: Figures, *, views: int = 24, steps: int = 6, stop_at_first: bool = False
+) -> RoundPlan:
     """The round of a seed. `folder` takes a log, which the queries are tried on."""
     dice = seeded(seed)
     topics = tuple(random_topics(dice))
     legs = _legs(dice, topics, steps)
     first = next((step.commits for leg in legs for step in leg.steps if step.commits), ())
     with timed(figures, "choosing views"):
-        chosen = choose(start_session(MASTER), dice, topics, first, views, folder, figures)
+        chosen = choose(start_session(MASTER), dice, topics, first, views, folder, figures, stop_at_first=stop_at_first)
     return RoundPlan(seed, topics, chosen.views, chosen.reads, legs)
 
 
@@ -139,6 +150,7 @@ class Round:
     def _run(self, leg: Leg, app: App, done: int) -> int:
         """Runs a leg; how many steps have been done since the first leg."""
         oracle = Oracle(app.program.session, topics_of(self._plan, app.log), self._views, self._plan.reads)
+        let_compile(self._plan, app)
         for step in leg.steps:
             self._figures.compacted += apply(step, self._plan, app.log)
             running = app.batches()
@@ -181,7 +193,7 @@ class Round:
 
         try:
             content = app.snapshot([name], at_least=progress.position).tables[name]
-            verdict = oracle.judge(name, content, settled)
+            verdict = oracle.judge(name, content, settled, is_settled=is_settled(self._plan, app, name))
         except RawFailed as error:
             self._figures.undecided[sql] = str(error)[:500]
             self._out.add(name)

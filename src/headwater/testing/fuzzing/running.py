@@ -12,6 +12,7 @@ from headwater.app import App
 from headwater.errors import HeadwaterError
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.topic import Topic
+from headwater.spark.determinism import CORRELATED
 from headwater.testing.fuzzing.changes import append
 from headwater.testing.fuzzing.findings import Figures, Finding
 from headwater.testing.fuzzing.plans import Leg, RoundPlan, Step, create_topics
@@ -20,6 +21,8 @@ MASTER = "local[2]"
 NAME = "fuzz"
 INTERPRETED = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
 """Settings with which Spark runs views over a few rows most quickly: it makes no code of its own for them."""
+_COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""Spark's own settings: some of its functions give another value when they are compiled."""
 
 
 @contextmanager
@@ -39,6 +42,19 @@ def open_app(plan: RoundPlan, views: Mapping[str, str], leg: Leg, folder: Path) 
     for name, sql in views.items():
         app.view(name, sql, on_error="dead_letter" if plan.policies.get(name) == "dead_letter" else "fail")
     return app
+
+
+def let_compile(plan: RoundPlan, app: App) -> None:
+    """Lets Spark compile what an application runs, in those rounds in which it is to."""
+    if plan.compiled:
+        for name, value in _COMPILED.items():
+            app.program.session.conf.set(name, value)
+
+
+def is_settled(plan: RoundPlan, app: App, view: str) -> bool:
+    """Whether a view depends on an order that counts, and that raw Spark drops."""
+    views = app.program.views
+    return any(CORRELATED in views[name].rules for name in (view, *plan.reads[view]) if name in views)
 
 
 def apply(step: Step, plan: RoundPlan, log: EmbeddedLog) -> int:

@@ -14,11 +14,13 @@ VIEWS, STEPS = 24, 6
 _FAILING_EVERY = 4
 
 
-def plan_of(seed: int, folder: Path, figures: Figures, *, views: int = VIEWS, steps: int = STEPS) -> RoundPlan:
+def plan_of(
+    seed: int, folder: Path, figures: Figures, *, views: int = VIEWS, steps: int = STEPS, stop_at_first: bool = False
+) -> RoundPlan:
     """The plan of a seed; every fourth has expressions that fail. `folder` takes a log that it is tried on."""
     if seed % _FAILING_EVERY == _FAILING_EVERY - 1:
         return random_failing_round(seed, folder, figures, views=max(2, views // 4), steps=steps + 2)
-    plan = random_round(seed, folder, figures, views=views, steps=steps)
+    plan = random_round(seed, folder, figures, views=views, steps=steps, stop_at_first=stop_at_first)
     if seed % _FAILING_EVERY == 0:
         figures.findings += twins(plan.topics, folder.with_name("names"))
     return plan

@@ -31,9 +31,10 @@ class Specials(Forms):
             self._page, self._newest, self._lateral, self._keyed_by_subquery, self._constants, self._ranks,
         )  # fmt: skip
         self.last: tuple[Callable[..., Relation], ...] = (
-            *self.inner, self._ranks, self._constants, self._statistics, self._statistics, self._statistics_over,
-            self._by_order, self._by_order, self._sketches, self._over_without_order, self._values_over, self._maps,
-            self._decimals_over, self._subquery_over, self._variant, self._clock,
+            *self.inner, self._newest, self._ranks, self._constants, self._statistics, self._statistics,
+            self._statistics_over, self._by_order, self._by_order, self._sketches, self._over_without_order,
+            self._values_over, self._maps, self._maps, self._decimals_over, self._subquery_over, self._subquery_over,
+            self._variant, self._clock,
         )  # fmt: skip
 
     def _one(self, depth: int) -> tuple[Source, Expressions]:
@@ -134,7 +135,8 @@ class Specials(Forms):
         given, scope = self._one(depth)
         made = Column(scope.value(MAP, 1), MAP)
         if self._dice.random() < 0.6:
-            columns = [made, *self._calls(scope, 1, 2, last=True)]
+            # What only Spark can compute is refused for such a key.
+            columns = [made, Column("count(*)", "bigint"), *self._calls(scope, 0, 1, last=True)]
             return self._made("SELECT", given, " GROUP BY 1", columns, 12)
         by = self._dice.choice(scope.shared() or [Column("1", "int")])
         call = self._dice.choice((f"collect_list({made.sql})", f"max_by({made.sql}, {by.sql})"))

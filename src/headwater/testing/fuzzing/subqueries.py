@@ -95,8 +95,8 @@ class Subqueries:
             return None
         one = self._dice.choice(columns)
         order = Windows(self._dice, Expressions(self._dice, inner.scope)).order()
-        offset = " OFFSET 1" if self._dice.random() < 0.2 else ""
-        if offset and self._dice.random() < 0.4:
+        offset = " OFFSET 1" if self._dice.random() < 0.4 else ""
+        if offset and self._dice.random() < 0.6:
             order = ""
         text = f"SELECT {one.sql} FROM {inner.sql} WHERE {key} {order} LIMIT 1{offset}"
         return Column(f"({text.replace('  ', ' ')})", one.kind, one.noise)
