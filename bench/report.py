@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import platform
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
+import apsw
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
@@ -129,7 +129,7 @@ def machine(directory: Path) -> dict[str, object]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "pyarrow": pa.__version__,
-        "sqlite": sqlite3.sqlite_version,
+        "sqlite": apsw.sqlite_lib_version(),
         "headwater": version("headwater"),
     }
 

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench.engine import growth, latency, memory, ours, publishing, restart, steady, truth
+from bench.engine import growth, latency, many, memory, ours, publishing, restart, steady, truth
 from bench.engine.peers.answering import keep_to_cores
 from bench.engine.peers.chart import svg
 from bench.engine.peers.comparison import OURS, Comparison, Standing
@@ -26,8 +26,8 @@ from bench.report import Line, Report, machine
 from headwater.engine.pipeline import BATCH_ROWS_MAX
 
 LATENCY, PUBLISHING, STEADY = "latency", "publishing", "steady"
-GROWTH, RESTART, MEMORY = "growth", "restart", "memory"
-LINES = (*WORKLOADS, LATENCY, PUBLISHING, STEADY, GROWTH, RESTART, MEMORY)
+GROWTH, RESTART, MEMORY, MANY = "growth", "restart", "memory", "many"
+LINES = (*WORKLOADS, LATENCY, PUBLISHING, STEADY, GROWTH, RESTART, MEMORY, MANY)
 STATE_ROWS, BACKLOG_ROWS = 10_000_000, 50_000_000
 _messages = Console(stderr=True)
 
@@ -85,6 +85,7 @@ def _others(place: Path, only: Sequence[str], scale: float, batches: int, minute
         GROWTH: lambda: growth.measure(place, rows, batches),
         RESTART: lambda: restart.measure(place / RESTART, rows),
         MEMORY: lambda: memory.measure(place, int(BACKLOG_ROWS * scale)),
+        MANY: lambda: many.measure(place / MANY, max(10, int(many.VIEWS * scale))),
     }
     for name, measure in measures.items():
         if name in only:

@@ -71,18 +71,23 @@ def added_up(
     apart.
     """
     again = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
-    pairs = pa.array(order[again]), pa.array(order[again + 1])
-    # The smallest columns first: they are likely to tell.
-    columns = [rows[name] for name in rows.column_names if name not in measures]
-    for column in sorted(columns, key=lambda each: each.nbytes):
-        if not same(column.take(pairs[0]), column.take(pairs[1])).all():
-            return None
+    columns = [name for name in rows.column_names if name not in measures]
+    if len(again) and not _all_same(rows.select(columns), order[again], order[again + 1]):
+        return None
     begins = np.ones(len(order), dtype=bool)
     begins[again + 1] = False
     starts = np.flatnonzero(begins)
     sums = {name: np.add.reduceat(rows[name].to_numpy()[order], starts) for name in measures}
     kept = np.logical_or.reduce([total != 0 for total in sums.values()])
     return order[starts[kept]], {name: total[kept] for name, total in sums.items()}
+
+
+def _all_same(rows: pa.Table, places: Hashes, others: Hashes) -> bool:
+    """Whether each of these rows is the same as the other one."""
+    pairs = pa.array(places), pa.array(others)
+    # The smallest columns first: they are likely to tell.
+    columns = sorted(rows.columns, key=lambda column: column.nbytes)
+    return all(same(column.take(pairs[0]), column.take(pairs[1])).all() for column in columns)
 
 
 def _grouped(changes: pa.Table, columns: Sequence[str], measures: Sequence[str]) -> pa.Table:
