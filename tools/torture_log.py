@@ -2,7 +2,7 @@
 """Tortures the log and looks for what must not be: kills, power cuts, damage, operations that fail.
 
     tools/torture_log.py --kills 1000 --seed 7
-    tools/torture_log.py --power-cuts --damage --failures
+    tools/torture_log.py --power-cuts --damage --flips --failures
 
 A failure prints the command that replays it. Exit code 1 means that there was one.
 """
@@ -29,6 +29,7 @@ from rich.table import Table
 from headwater.testing.damage import Damage, build_log, damage_everywhere, every_damage
 from headwater.testing.disk import seeded
 from headwater.testing.failures import WAYS, fail_everywhere, list_operations
+from headwater.testing.flips import build_targets, check_every_bit, flip_bits, sample_bits, shard_bits
 from headwater.testing.powercut import count_operations, cut_everywhere, sample
 from headwater.testing.storage import Failure, Moment
 from headwater.testing.torture import Torture, TortureFigures
@@ -157,6 +158,35 @@ def damage(options: argparse.Namespace, folder: Path) -> Report:
     return Report("damage", figures, [(text, f"--damage --only {which}") for which, text in result.broken])
 
 
+def flip(options: argparse.Namespace, folder: Path) -> Report:
+    targets = build_targets(folder)
+    choose = shard_bits(*options.shard) if options.part >= 1 else sample_bits(options.seed, options.part)
+    if options.only:
+        name, _, bit = options.only.rpartition(":")
+        targets, choose = [target for target in targets if target.name == name], lambda _: [int(bit)]
+    with progress("flips", sum(len(list(choose(target))) for target in targets)) as advance:
+        result = flip_bits(targets, choose, progress=lambda now: advance(now.flips, f"{len(now.broken)} problems"))
+    checked, missed = 0, list[str]()
+    if not options.only and options.part >= 1 and options.shard[0] == 0:
+        for target in targets:
+            if target.file.endswith(".db"):
+                bits, unfound = check_every_bit(target)
+                checked, missed = checked + bits, missed + unfound
+    result.broken += [("check", f"not found by check: {each}") for each in missed]
+    figures: dict[str, object] = {
+        "bits flipped and found by check, all of the pages": checked - len(missed),
+        "bits flipped one at a time": result.flips,
+        "refused on opening or reading": result.refused,
+        "same content, found by check": result.found,
+    }
+    return Report("flips", figures, [(text, f"--flips --only {shlex.quote(which)}") for which, text in result.broken])
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    shard, _, shards = text.partition("/")
+    return int(shard), int(shards)
+
+
 def fail(options: argparse.Namespace, folder: Path) -> Report:
     def choose(at: int, failure: Failure) -> bool:
         name = f"{at}:{WAYS.index(failure)}"
@@ -189,16 +219,20 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, metavar="M", help="stop killing after so long")
     parser.add_argument("--power-cuts", action="store_true", help="cut the power at every operation of a script")
     parser.add_argument("--damage", action="store_true", help="flip, cut off and remove all that a log consists of")
+    parser.add_argument("--flips", action="store_true", help="flip every bit of a catalog and of a view store")
     parser.add_argument("--failures", action="store_true", help="let every operation fail, in every way")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="for everything that is left to chance")
     parser.add_argument("--part", type=float, default=1.0, metavar="P", help="only this part of all cases, by chance")
     parser.add_argument("--images", type=int, default=IMAGES, metavar="I", help="disks for each power cut")
     parser.add_argument("--bits", type=int, default=1, metavar="B", help="bits flipped in each byte, 1 to 8")
+    parser.add_argument(
+        "--shard", type=parse_shard, default=(0, 1), metavar="I/N", help="one of N runs that together flip every bit"
+    )
     parser.add_argument("--only", metavar="CASE", help="only one case, as a failure named it")
     parser.add_argument("--json", action="store_true", help="figures as JSON on stdout")
     options = parser.parse_args(arguments)
-    if not (options.kills or options.power_cuts or options.damage or options.failures):
-        parser.error("nothing to do: give --kills N, --power-cuts, --damage or --failures")
+    if not (options.kills or options.power_cuts or options.damage or options.flips or options.failures):
+        parser.error("nothing to do: give --kills N, --power-cuts, --damage, --flips or --failures")
     return options
 
 
@@ -206,6 +240,7 @@ def run(options: argparse.Namespace) -> Iterator[Report]:
     parts: list[tuple[bool, Callable[[argparse.Namespace, Path], Report]]] = [
         (options.power_cuts, cut_power),
         (options.damage, damage),
+        (options.flips, flip),
         (options.failures, fail),
     ]
     if options.kills:

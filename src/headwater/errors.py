@@ -18,6 +18,7 @@
     |  |- UnsupportedQuery   a view asks for something that can not be kept up to date
     |  |- TooManyRows        a scalar subquery of a view has more than one row
     |  |- Overflow           a sum of a view does not fit its type
+    |  |- ReadOnly           a log in a directory that may not be written was asked to change
     |  |- CaptureRefused     a database is not set up so that it can be captured
     |  |- CaptureOvertaken   another process captures the same source
     |  `- CaptureDropped     somebody has ended the capture of a source for good
@@ -26,6 +27,8 @@
     |  |  |- DiskFull
     |  |  |- LogBusy
     |  |  |- StorageFailed
+    |  |  |- FileUnreadable     a file is there, and may not be read: its permissions, or the disk
+    |  |  |- TooManyOpenFiles   the process has as many files open as it may
     |  |  |- SourceUnavailable  a database does not answer, or has ended the connection
     |  |  `- QueryFailed        a database refuses a query
     |  |- Indeterminate      it may have happened: look before trying again
@@ -386,6 +389,19 @@ class DiskFull(Determinate):
         self.path = path
 
 
+class TooManyOpenFiles(Determinate):
+    """The process, or the machine, may not open another file; the disk is fine."""
+
+    code = "too_many_open_files"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path} cannot be opened: there are too many open files.",
+            hint="Nothing was changed. Raise the limit (`ulimit -n`), use fewer partitions, or close other files.",
+        )
+        self.path = path
+
+
 class LogBusy(Determinate):
     code = "log_busy"
 
@@ -418,6 +434,28 @@ class StorageFailed(Determinate):
         self.path, self.reason = path, reason
 
 
+class FileUnreadable(Determinate):
+    code = "file_unreadable"
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(
+            f"{path} cannot be read: {reason}.",
+            hint="Nothing was changed. Check its owner and permissions, and the disk, then try again.",
+        )
+        self.path, self.reason = path, reason
+
+
+class ReadOnly(UsageError):
+    code = "read_only"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"The log in {path} is read-only: this process may not write there.",
+            hint="Check the directory's owner and permissions, and whether its file system is mounted read-only.",
+        )
+        self.path = path
+
+
 class Corrupt(ExternalError):
     """Committed data that can not be read back as it was written."""
 
@@ -439,7 +477,7 @@ class CatalogUnusable(ExternalError):
     def __init__(self, path: str, reason: str, *, damaged: bool) -> None:
         super().__init__(
             f"The log's catalog {path} is damaged: {reason}." if damaged else f"{path} can not be used: {reason}.",
-            hint="Bring the directory back from a backup." if damaged else "Look at its owner and permissions.",
+            hint="No repair can mend it: restore a backup." if damaged else "Look at its owner and permissions.",
         )
         self.path, self.reason, self.damaged = path, reason, damaged
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
 from headwater.log.storage import Storage
+from headwater.system.sqlite import Connection
 
 
 class Crash(BaseException):
@@ -67,7 +67,7 @@ class CrashingStorage(Storage):
         super().remove(path)
         self._die(dying)
 
-    def commit(self, connection: sqlite3.Connection) -> None:
+    def commit(self, connection: Connection) -> None:
         dying = self._step()
         super().commit(connection)
         self._die(dying)

@@ -18,6 +18,7 @@ from headwater.log.embedded import EmbeddedLog
 DISK_BYTES = 3 << 20
 BALLAST_BYTES = 1 << 20
 ROW_BYTES = 20_000
+SEGMENT_BYTES = 100_000
 APPENDS_MAX = 1000
 
 
@@ -61,8 +62,8 @@ def full(kind: str, folder: Path) -> Iterator[Disk]:
         subprocess.run(["umount", folder], check=True)
 
 
-def append(log: EmbeddedLog, number: int) -> None:
-    log.append("orders", [{"id": number, "note": f"{number:05}" * (ROW_BYTES // 5)}])
+def append(log: EmbeddedLog, number: int, topic: str = "orders") -> None:
+    log.append(topic, [{"id": number, "note": f"{number:05}" * (ROW_BYTES // 5)}])
 
 
 def fill(log: EmbeddedLog) -> int:
@@ -101,6 +102,27 @@ def live(disk: Disk, directory: Path) -> int:
     return count
 
 
+def retain(directory: Path) -> int:
+    """Fills the disk, and lets retention alone make the room to go on; how many records fitted."""
+    with EmbeddedLog(directory, upkeep=False) as log:
+        log.create("orders", "id bigint, note string", segment_bytes_max=SEGMENT_BYTES)
+        log.create("clicks", "id bigint, note string")
+        append(log, 0, "clicks")
+        log.upkeep()
+        count = fill(log)
+        assert {segment.state for segment in log.segments("orders")} == {"closed", "active"}
+        log.alter("orders", retention_bytes=2 * SEGMENT_BYTES)
+        report = log.upkeep()
+        assert report.deleted_segments > 0
+        for number in range(count, count + 3):
+            append(log, number)
+        found: list[int] = log.scan("orders")["id"].to_pylist()
+        assert found == list(range(found[0], count + 3))
+        assert list(log.check()) == []
+    return count
+
+
 if __name__ == "__main__":
-    with full(sys.argv[1], Path(sys.argv[2])) as place:
-        print(live(place, Path(sys.argv[2]) / "log"))
+    kind, folder = sys.argv[1], Path(sys.argv[2])
+    with full(kind.removeprefix("retain-"), folder) as place:
+        print(retain(folder / "log") if kind.startswith("retain-") else live(place, folder / "log"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import sqlite3
 from pathlib import Path
 from random import Random
 
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.log.storage import Storage
+from headwater.system.sqlite import SQLITE_FULL, SQLITE_IOERR_FSYNC, Error, connect, error_of
 from headwater.testing.disk import EVERYTHING, NOTHING_UNSYNCED, torn
 from headwater.testing.storage import FailingStorage, Failure, PowerCut, PowerCutStorage
 
@@ -58,19 +58,19 @@ class TestFailing:
     @pytest.mark.parametrize(
         ("failure", "code", "rows"),
         [
-            (Failure(happened=False, error=errno.ENOSPC), sqlite3.SQLITE_FULL, 0),
-            (Failure(happened=False, error=errno.EIO), sqlite3.SQLITE_IOERR_FSYNC, 0),
-            (Failure(happened=True, error=errno.EIO), sqlite3.SQLITE_IOERR_FSYNC, 1),
+            (Failure(happened=False, error=errno.ENOSPC), SQLITE_FULL, 0),
+            (Failure(happened=False, error=errno.EIO), SQLITE_IOERR_FSYNC, 0),
+            (Failure(happened=True, error=errno.EIO), SQLITE_IOERR_FSYNC, 1),
         ],
     )
     def test_a_commit_fails_as_sqlite_does(self, failure: Failure, code: int, rows: int) -> None:
-        connection = sqlite3.connect(":memory:", isolation_level=None)
+        connection = connect(Path(":memory:"))
         connection.execute("CREATE TABLE t (x)")
         connection.execute("BEGIN")
         connection.execute("INSERT INTO t VALUES (1)")
-        with pytest.raises(sqlite3.OperationalError) as raised:
+        with pytest.raises(Error) as raised:
             FailingStorage(failure, at=0).commit(connection)
-        assert raised.value.sqlite_errorcode == code
+        assert str(raised.value) == str(error_of(code))
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (rows,)

@@ -22,7 +22,7 @@ def can_mount() -> bool:
         return mounted.returncode == 0
 
 
-@pytest.mark.parametrize("kind", ["limit", *(["tmpfs"] if can_mount() else [])])
+@pytest.mark.parametrize("kind", ["limit", *(["tmpfs", "retain-tmpfs"] if can_mount() else [])])
 def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path, kind: str) -> None:
     script = Path(__file__).with_name("full_disk.py")
     done = subprocess.run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.storage import Storage
+from headwater.system.sqlite import Connection
 from headwater.testing.storage import PowerCut
 
 
@@ -27,7 +27,7 @@ class LeakingStorage(Storage):
     def __init__(self, source: Path, destination: Path) -> None:
         self._source, self._destination = source, destination
 
-    def commit(self, connection: sqlite3.Connection) -> None:
+    def commit(self, connection: Connection) -> None:
         super().commit(connection)
         for path in self._source.rglob("*"):
             name = path.relative_to(self._source)

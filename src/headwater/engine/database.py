@@ -4,29 +4,43 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from headwater.engine.failures import StoreBusy, StoreUnusable
-from headwater.errors import DiskFull, ExternalError, Indeterminate, UsageError
+from headwater.errors import DiskFull, HeadwaterError, Indeterminate, TooManyOpenFiles, UsageError
 from headwater.log.lock import FileLock
 from headwater.log.storage import Storage, storage_error
+from headwater.system.checkpoints import Checkpoints
+from headwater.system.pages import BadPage, damaged_frames, damaged_pages
+from headwater.system.sqlite import (
+    Connection,
+    Error,
+    Mode,
+    connect,
+    create_tables,
+    has_tables,
+    is_verified,
+    reason_of,
+    trouble_of,
+)  # fmt: skip
+from headwater.system.witness import Witness
 
-FORMAT = 1
+FORMAT = 2
 BUSY_SECONDS_MAX = 30.0
-NAME = "store.db"
-
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+NAME, WITNESS = "store.db", "store.witness"
+FILES = (NAME, f"{NAME}-wal", f"{NAME}-shm", WITNESS)
+"""All files of the database."""
 
 _TABLES = """
 CREATE TABLE pipeline (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     format INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
-    collected_at INTEGER NOT NULL
+    collected_at INTEGER NOT NULL,
+    version INTEGER NOT NULL
 );
 CREATE TABLE generations (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -89,7 +103,10 @@ CREATE TABLE excluded (
 
 
 class Database:
-    """One connection to the store. Threads take turns; processes do, too, but only those that write."""
+    """One connection to the store. Threads take turns; processes do, too, but only those that write.
+
+    As in the log's catalog, every transaction that changes something counts up a version, and a witness is told.
+    """
 
     def __init__(self, directory: Path, storage: Storage, *, create: bool = True) -> None:
         self.path = directory / NAME
@@ -97,40 +114,52 @@ class Database:
         self._turn = threading.RLock()
         self._pid = os.getpid()
         self._closed = False
+        self._witness = Witness(directory / WITNESS)
         try:
             if create:
                 self._create()
-            self._connection = self._connect()
-            self._check_format()
-        except sqlite3.Error as error:
+            with ExitStack() as undo:
+                self._connection = undo.enter_context(closing(_connect(self.path)))
+                self._checkpoints = Checkpoints(self.path, self._connection)
+                self._check()
+                undo.pop_all()
+        except Error as error:
             raise unusable(error, self.path) from error
 
     @contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self) -> Iterator[Connection]:
         """A transaction that alone may write. It commits at the block's end; an exception undoes all of it."""
         with self._turn:
             self._check_usable()
-            connection = self._connection
+            connection, version = self._connection, None
             try:
                 connection.execute("BEGIN IMMEDIATE")
+                changes = connection.total_changes()
                 yield connection
+                if connection.total_changes() != changes:
+                    version = _count_up(connection)
                 self._storage.commit(connection)
-            except sqlite3.Error as error:
+            except Error as error:
                 self._roll_back()
                 raise store_error(error, self.path) from error
             except BaseException:
                 self._roll_back()
                 raise
+            if version is not None:
+                # An older witness knows less, and nothing wrong.
+                with suppress(OSError):
+                    self._witness.note(version)
+                self._checkpoints.run_if_due()
 
     @contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
+    def read(self) -> Iterator[Connection]:
         """A transaction that sees one state of the store, however many statements it runs."""
         with self._turn:
             self._check_usable()
             try:
                 self._connection.execute("BEGIN")
                 yield self._connection
-            except sqlite3.Error as error:
+            except Error as error:
                 raise unusable(error, self.path) from error
             finally:
                 self._roll_back()
@@ -141,13 +170,34 @@ class Database:
             self._check_usable()
             try:
                 return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
-            except sqlite3.Error as error:
+            except Error as error:
                 raise unusable(error, self.path) from error
+
+    def check(self) -> None:
+        """Looks at every page. Raises `StoreUnusable` for one that is damaged, also if nothing would read it now."""
+        for place, reason in self.damages():
+            if place != WITNESS:
+                raise StoreUnusable(str(self.path), f"{place}: {reason}", damaged=True)
+
+    def damages(self) -> list[BadPage]:
+        """Every page of the database and of its write-ahead log that is not as it was written, used or free."""
+        with self._turn:
+            self._check_usable()
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                found = _damages(self.path)
+                # Nobody commits now, but somebody may be copying pages out of the log.
+                return found and _damages(self.path)
+            except Error as error:
+                raise unusable(error, self.path) from error
+            finally:
+                self._roll_back()
 
     def close(self) -> None:
         with self._turn:
             if not self._closed and self._pid == os.getpid():
-                self._connection.close()
+                self._checkpoints.close()
+                self._witness.close()
             self._closed = True
 
     def _check_usable(self) -> None:
@@ -155,18 +205,13 @@ class Database:
             raise UsageError("The store is closed.", hint="Open it again.")
         if self._pid != os.getpid():
             raise UsageError("The store was opened by the parent process.", hint="Open it again in this one.")
+        damage = self._checkpoints.damage
+        if damage is not None:
+            raise StoreUnusable(str(self.path), f"{damage.place}: {damage.reason}", damaged=True)
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
-
-    def _connect(self) -> sqlite3.Connection:
-        address = f"{self.path.absolute().as_uri()}?mode=rw"
-        connection = sqlite3.connect(
-            address, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS_MAX
-        )
-        connection.execute("PRAGMA synchronous=FULL")
-        return connection
 
     def _create(self) -> None:
         if is_prepared(self.path):
@@ -179,60 +224,90 @@ class Database:
             lock.close()
 
     def _prepare(self) -> None:
-        connection = sqlite3.connect(self.path, isolation_level=None)
+        connection = _connect(self.path, "create")
         try:
-            connection.execute("PRAGMA synchronous=FULL")
-            if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-                connection.execute("PRAGMA journal_mode=WAL")
-                connection.executescript(f"BEGIN; {_TABLES} INSERT INTO pipeline VALUES (1, {FORMAT}, 0, 0); COMMIT;")
+            if not has_tables(connection):
+                create_tables(connection, f"{_TABLES} INSERT INTO pipeline VALUES (1, {FORMAT}, 0, 0, 1);")
                 self._storage.sync_directory(self.path.parent)
+                # The store that was here before, if any, was removed: its witness says nothing about this one.
+                self._witness.note(1)
         except OSError as error:
             raise storage_error(error, self.path) from error
         finally:
             connection.close()
 
-    def _check_format(self) -> None:
+    def _check(self) -> None:
+        # Before the store is looked at: it may be moved on by others meanwhile.
+        known = self._witness.version()
         found = self._connection.execute("SELECT format FROM pipeline").fetchone()[0]
         if found != FORMAT:
             raise UsageError(
                 f"The store in {self.path.parent} has format {found}; this version reads format {FORMAT}.",
                 hint="Delete the pipeline's state: the next run rebuilds it from the log.",
             )
+        if not is_verified(self._connection):
+            raise StoreUnusable(str(self.path), "its header does not ask for checksums", damaged=True)
+        version = self._connection.execute("SELECT version FROM pipeline").fetchone()[0]
+        if version < known:
+            reason = f"it is at version {version}, and has been at {known}: commits are missing"
+            raise StoreUnusable(str(self.path), reason, damaged=True)
 
 
 def is_prepared(path: Path) -> bool:
-    """Whether there is a database with its tables, rather than none or one that is being made."""
+    """Whether there is a database with its tables, rather than none or one that is being made.
+
+    Raises `StoreUnusable` if it is empty and has been in use.
+    """
     if not path.exists():
         return False
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS_MAX)
+    known = Witness(path.parent / WITNESS).version()
     try:
-        return int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]) > 0
-    except sqlite3.Error as error:
+        with closing(_connect(path)) as connection:
+            prepared = has_tables(connection)
+    except Error as error:
         raise unusable(error, path) from error
-    finally:
-        connection.close()
+    if known and not prepared:
+        raise StoreUnusable(str(path), "it is empty, and has been in use", damaged=True)
+    return prepared
 
 
-def store_error(error: sqlite3.Error, path: Path) -> ExternalError:
+def _connect(path: Path, mode: Mode = "write") -> Connection:
+    return connect(path, mode=mode, busy_seconds=BUSY_SECONDS_MAX)
+
+
+def _count_up(tx: Connection) -> int:
+    (version,) = tx.execute("UPDATE pipeline SET version = version + 1 RETURNING version").fetchall()[0]
+    return int(version)
+
+
+def _damages(path: Path) -> list[BadPage]:
+    found = [*damaged_pages(path), *damaged_frames(path)]
+    if Witness(path.parent / WITNESS).is_damaged():
+        found.append(BadPage(WITNESS, "it does not match its checksum; the next commit writes it again"))
+    return found
+
+
+def store_error(error: Error, path: Path) -> HeadwaterError:
     """What the caller should see when a transaction that writes failed."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL:
-        return DiskFull(str(path))
-    if code == sqlite3.SQLITE_BUSY:
-        return StoreBusy(str(path), BUSY_SECONDS_MAX)
-    if code in _DAMAGED:
+    if trouble_of(error) != "failed":
         return unusable(error, path)
     return Indeterminate(
-        f"The store {path} could not say whether the batch was published: {error}.",
+        f"The store {path} could not say whether the batch was published: {reason_of(error)}.",
         hint="Open the store again: its last batch tells.",
     )
 
 
-def unusable(error: sqlite3.Error, path: Path) -> ExternalError:
+def unusable(error: Error, path: Path) -> HeadwaterError:
     """What the caller should see when the store can not be read."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_BUSY:
+    trouble = trouble_of(error)
+    if trouble == "busy":
         return StoreBusy(str(path), BUSY_SECONDS_MAX)
-    if path.parent.is_dir() and shutil.disk_usage(path.parent).free == 0:
+    if trouble == "open_files":
+        return TooManyOpenFiles(str(path))
+    if trouble == "full" or (trouble == "failed" and _is_full(path)):
         return DiskFull(str(path))
-    return StoreUnusable(str(path), str(error), damaged=code in _DAMAGED)
+    return StoreUnusable(str(path), reason_of(error), damaged=trouble == "damaged")
+
+
+def _is_full(path: Path) -> bool:
+    return path.parent.is_dir() and shutil.disk_usage(path.parent).free == 0

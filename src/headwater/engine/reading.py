@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +37,7 @@ from headwater.errors import InternalError
 from headwater.log.storage import Storage
 from headwater.log.wake import Wake
 from headwater.model.position import Position
+from headwater.system.sqlite import Connection
 from headwater.views.zset import HASH, WEIGHT, consolidate, rows_at
 
 WAIT = timedelta(seconds=30)
@@ -209,7 +209,7 @@ class Reader:
             return [] if tx is None or current is None else read_excluded(tx, current.id)
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection | None]:
+    def transaction(self) -> Iterator[Connection | None]:
         """One state of the store, None if there is no store yet."""
         database = self._opened()
         if database is None:

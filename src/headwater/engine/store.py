@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
-from headwater.engine.database import NAME, Database
+from headwater.engine.database import FILES, Database
 from headwater.engine.failures import StoreUnusable
 from headwater.engine.manifest import Manifest, Merge, Size, replacement, sizes
 from headwater.engine.runs import Run
@@ -27,6 +26,7 @@ from headwater.log.storage import Storage, storage_error
 from headwater.log.wake import Wake
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
+from headwater.system.sqlite import Connection
 
 RUNS = "runs"
 """The folder of run files inside a store's directory."""
@@ -102,6 +102,11 @@ class Store:
         except OSError as error:
             raise storage_error(error, self.directory) from error
         self._database = Database(self.directory, self._storage)
+        try:
+            self._database.check()
+        except BaseException:
+            self._database.close()
+            raise
         self._wake = Wake(self.directory / "wake")
         self._manifests: dict[int, tuple[int, Manifest]] = {}
 
@@ -259,7 +264,7 @@ class Store:
             self._remove_unnamed(_named_files(tx), None)
         self._wake.touch()
 
-    def _check_epoch(self, tx: sqlite3.Connection, epoch: int) -> None:
+    def _check_epoch(self, tx: Connection, epoch: int) -> None:
         current: int = tx.execute("SELECT epoch FROM pipeline").fetchone()[0]
         if epoch != current:
             raise Fenced("pipeline", self.directory.name, epoch, current)
@@ -302,29 +307,29 @@ def delete_state(directory: Path) -> None:
     except StoreUnusable as error:
         if not error.damaged:
             raise
-        for suffix in ("", "-wal", "-shm"):
-            (Path(directory) / f"{NAME}{suffix}").unlink(missing_ok=True)
+        for name in FILES:
+            (Path(directory) / name).unlink(missing_ok=True)
         shutil.rmtree(Path(directory) / RUNS, ignore_errors=True)
 
 
-def current_generation(tx: sqlite3.Connection) -> Generation | None:
+def current_generation(tx: Connection) -> Generation | None:
     """The generation that readers see."""
     row = tx.execute(f"{_GENERATION} WHERE status = 'current'").fetchone()
     return None if row is None else _to_generation(row)
 
 
-def read_generation(tx: sqlite3.Connection, generation: int) -> Generation | None:
+def read_generation(tx: Connection, generation: int) -> Generation | None:
     """One generation as it is now, None if it is not kept."""
     row = tx.execute(f"{_GENERATION} WHERE id = ?", (generation,)).fetchone()
     return None if row is None else _to_generation(row)
 
 
-def read_generations(tx: sqlite3.Connection) -> list[Generation]:
+def read_generations(tx: Connection) -> list[Generation]:
     """All generations that are kept, the oldest first."""
     return [_to_generation(row) for row in tx.execute(f"{_GENERATION} ORDER BY id")]
 
 
-def read_runs(tx: sqlite3.Connection, generation: int, arrangements: Sequence[str] | None = None) -> list[Run]:
+def read_runs(tx: Connection, generation: int, arrangements: Sequence[str] | None = None) -> list[Run]:
     """The runs of a generation: of all its arrangements or of some."""
     query = "SELECT arrangement, file, section, low, high, rows, bytes FROM runs WHERE generation = ?"
     if arrangements is None:
@@ -334,7 +339,7 @@ def read_runs(tx: sqlite3.Connection, generation: int, arrangements: Sequence[st
     ]
 
 
-def read_published(tx: sqlite3.Connection, generation: int, last: int = -1) -> list[Published]:
+def read_published(tx: Connection, generation: int, last: int = -1) -> list[Published]:
     """The commits of a generation that are kept, or the last so many of them, the oldest first."""
     rows = tx.execute(
         "SELECT batch, position, published_at, stats FROM published WHERE generation = ? ORDER BY batch DESC LIMIT ?",
@@ -346,7 +351,7 @@ def read_published(tx: sqlite3.Connection, generation: int, last: int = -1) -> l
     ]
 
 
-def read_excluded(tx: sqlite3.Connection, generation: int) -> list[Excluded]:
+def read_excluded(tx: Connection, generation: int) -> list[Excluded]:
     """The records that views of a generation refuse."""
     query = "SELECT view, topic, partition, offset, reason FROM excluded WHERE generation = ?"
     return [Excluded(*row) for row in tx.execute(query, (generation,))]
@@ -378,30 +383,30 @@ def _to_generation(row: tuple[Any, ...]) -> Generation:
     )
 
 
-def _generation(tx: sqlite3.Connection, generation: int) -> Generation:
+def _generation(tx: Connection, generation: int) -> Generation:
     found = read_generation(tx, generation)
     if found is None:
         raise UsageError(f"There is no generation {generation}.", hint="It was deleted: open it anew.")
     return found
 
 
-def _remove_runs(tx: sqlite3.Connection, generation: int, runs: Sequence[Run]) -> None:
+def _remove_runs(tx: Connection, generation: int, runs: Sequence[Run]) -> None:
     for run in runs:
-        gone = tx.execute(
+        tx.execute(
             "DELETE FROM runs WHERE generation = ? AND arrangement = ? AND file = ? AND section = ?"
             " AND low = ? AND high = ? AND rows = ?",
             (generation, run.arrangement, run.file, run.index, run.low, run.high, run.rows),
-        ).rowcount
-        if gone != 1:
+        )
+        if tx.changes() != 1:
             raise InternalError(f"A merge of {run.arrangement!r} took a run that is not there: {run.file}.")
 
 
-def _add_runs(tx: sqlite3.Connection, generation: int, runs: Sequence[Run]) -> None:
+def _add_runs(tx: Connection, generation: int, runs: Sequence[Run]) -> None:
     tx.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [(generation, *run.to_json()) for run in runs])
 
 
 def _add_changes(
-    tx: sqlite3.Connection, generation: int, batch: int, position: Position, changes: Mapping[str, Sequence[Run]]
+    tx: Connection, generation: int, batch: int, position: Position, changes: Mapping[str, Sequence[Run]]
 ) -> None:
     tx.executemany(
         "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -413,7 +418,7 @@ def _add_changes(
     )
 
 
-def _promote(tx: sqlite3.Connection, generation: int, position: Position, now: int) -> None:
+def _promote(tx: Connection, generation: int, position: Position, now: int) -> None:
     former = current_generation(tx)
     if former is not None and former.id == generation:
         return
@@ -426,7 +431,7 @@ def _promote(tx: sqlite3.Connection, generation: int, position: Position, now: i
     )
 
 
-def _forget_generations(tx: sqlite3.Connection, before: int) -> int:
+def _forget_generations(tx: Connection, before: int) -> int:
     query = "SELECT id FROM generations WHERE status = 'retired' AND retired_at < ?"
     gone = [number for (number,) in tx.execute(query, (before,))]
     for number in gone:
@@ -436,7 +441,7 @@ def _forget_generations(tx: sqlite3.Connection, before: int) -> int:
     return len(gone)
 
 
-def _forget_changes(tx: sqlite3.Connection, before: int) -> int:
+def _forget_changes(tx: Connection, before: int) -> int:
     """Forgets the batches that are too many or too old, and remembers up to where each view's changes are gone."""
     count = 0
     for number, last in tx.execute("SELECT id, batch FROM generations").fetchall():
@@ -450,10 +455,11 @@ def _forget_changes(tx: sqlite3.Connection, before: int) -> int:
             " WHERE generation = ? AND batch <= ? GROUP BY view",
             (number, limit),
         )
-        count += tx.execute("DELETE FROM changes WHERE generation = ? AND batch <= ?", (number, limit)).rowcount
+        tx.execute("DELETE FROM changes WHERE generation = ? AND batch <= ?", (number, limit))
+        count += tx.changes()
         tx.execute("DELETE FROM published WHERE generation = ? AND batch <= ?", (number, limit))
     return count
 
 
-def _named_files(tx: sqlite3.Connection) -> set[str]:
+def _named_files(tx: Connection) -> set[str]:
     return {file for (file,) in tx.execute("SELECT file FROM runs UNION SELECT file FROM changes")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
 import time
 from collections import deque
@@ -22,6 +21,7 @@ from headwater.engine.store import Generation, current_generation, read_generati
 from headwater.errors import UsageError
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
+from headwater.system.sqlite import Connection
 from headwater.views.zset import HASH, WEIGHT, consolidate, negate
 
 
@@ -149,7 +149,7 @@ class Subscription:
             return self._next()
         return self._content(current, runs)
 
-    def _resumed(self, tx: sqlite3.Connection, current: Generation, after: Position) -> Generation:
+    def _resumed(self, tx: Connection, current: Generation, after: Position) -> Generation:
         """The generation that readers saw at a position."""
         stored_schema(current, self.view)
         if after > current.position:
@@ -168,7 +168,7 @@ class Subscription:
             raise ViewPositionGone(self.view, after.commit, promoted.commit)
         return found
 
-    def _steps_after(self, tx: sqlite3.Connection, place: _Place) -> list[_Step]:
+    def _steps_after(self, tx: Connection, place: _Place) -> list[_Step]:
         """The kept changes behind a place; none of those in between may be forgotten."""
         number, after = place.generation.id, place.position.commit
         row = tx.execute(
@@ -255,7 +255,7 @@ def rows_behind(reader: Reader, view: str, position: int, generation: int) -> in
     return sum(Run.from_json(json.loads(run)).rows for (run,) in found)
 
 
-def _view_runs(tx: sqlite3.Connection, generation: int, view: str) -> list[Run]:
+def _view_runs(tx: Connection, generation: int, view: str) -> list[Run]:
     return read_runs(tx, generation, [arrangement_of(view)])
 
 

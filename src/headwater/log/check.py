@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -11,14 +10,16 @@ from pathlib import Path
 import pyarrow as pa
 
 from headwater.errors import Corrupt
-from headwater.log.catalog import Catalog
+from headwater.log.catalog import NAME, Catalog
 from headwater.log.reader import PartitionReader
 from headwater.log.registry import Registry
 from headwater.log.sealed import SealedFile, sealed_schema
 from headwater.log.segment import MAGIC, Frame, read_header, walk_frames
 from headwater.log.segments import Segment, segment_from, select
+from headwater.log.storage import reading_error
 from headwater.log.topic import Topic
 from headwater.model.evolution import conform
+from headwater.system.sqlite import Connection
 
 Progress = Callable[[int, int], None]
 """Called with how many segments are done, and how many there are."""
@@ -104,7 +105,7 @@ class Checker:
         """Reads a segment around its damage. With `keep` the readable records come along."""
         path = self._directory / segment.file
         try:
-            content = path.read_bytes()
+            content = _read(path)
         except OSError as error:
             return Salvage(lost=[(segment.base_offset, segment.end_offset - 1, error.strerror or str(error))])
         if segment.state == "sealed":
@@ -164,19 +165,39 @@ class Checker:
             return [reader.decode(pa.py_buffer(content), run).records.select(columns) for run in runs]
 
     def catalog_findings(self) -> Iterator[Finding]:
-        """What is wrong with the catalog itself."""
+        """What is wrong with the catalog itself: pages first, and what is in them if they are sound."""
+        damages = self._catalog.damages()
+        for place, reason in damages:
+            yield Finding("", 0, NAME, 0, 0, f"{place}: {reason}")
+        if not damages:
+            yield from self._content_findings()
+
+    def _content_findings(self) -> Iterator[Finding]:
         with self._catalog.read() as tx:
             names = {topic.id: topic.name for topic in self._registry.topics()}
-            problems = [row[0] for row in tx.execute("PRAGMA quick_check") if row[0] != "ok"]
+            problems = [row[0] for row in tx.execute("PRAGMA integrity_check") if row[0] != "ok"]
             partitions = tx.execute("SELECT topic_id, partition, start_offset, end_offset FROM partitions").fetchall()
             gaps = [(row, gap) for row in partitions for gap in _gaps(tx, *row)]
         for problem in problems:
-            yield Finding("", 0, "catalog.db", 0, 0, problem)
+            yield Finding("", 0, NAME, 0, 0, problem)
         for (topic_id, partition, _, _), (first, last) in gaps:
-            yield Finding(names[topic_id], partition, "catalog.db", first, last, "no segment has these offsets")
+            yield Finding(names[topic_id], partition, NAME, first, last, "no segment has these offsets")
 
 
-def _gaps(tx: sqlite3.Connection, topic_id: int, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _read(path: Path) -> bytes:
+    """A segment's bytes. Raises `OSError` if they are gone, and `FileUnreadable` if they may be there."""
+    try:
+        file = path.open("rb")
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        raise
+    except OSError as error:
+        # Nothing that cannot be opened is given up: who may, or once the cause is gone, reads it.
+        raise reading_error(error, path) from error
+    with file:
+        return file.read()
+
+
+def _gaps(tx: Connection, topic_id: int, partition: int, start: int, end: int) -> Iterator[tuple[int, int]]:
     segments = select(tx, "topic_id = ? AND partition = ? ORDER BY base_offset", (topic_id, partition))
     covered = start
     for segment in segments:

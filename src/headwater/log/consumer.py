@@ -14,9 +14,10 @@ from headwater.log.arguments import seconds_of
 from headwater.log.commit import Committed, Conflict, OffsetMove, Request
 from headwater.log.groups import Claim, Membership
 from headwater.log.options import OnGone
-from headwater.log.reader import Batch, PartitionReader
+from headwater.log.reader import FILES_OPEN_MAX, Batch, PartitionReader
 from headwater.log.topic import Topic
 from headwater.log.wake import Wake
+from headwater.system.background import Background
 
 LEASE = timedelta(seconds=10)
 RENEWALS_PER_LEASE = 3
@@ -55,8 +56,7 @@ class Consumer:
         self._closing = threading.Event()
         self.gone: list[RecordsGone] = []
         self._settle(in_use=())
-        self._renewer = threading.Thread(target=self._keep_lease, name="headwater-lease", daemon=True)
-        self._renewer.start()
+        self._renewer = Background("lease", self._keep_lease).start()
 
     @property
     def member(self) -> str:
@@ -114,7 +114,7 @@ class Consumer:
         if self._closing.is_set():
             return
         self._closing.set()
-        self._renewer.join()
+        self._renewer.stop()
         for reader in self._readers.values():
             reader.close()
         # Where the log is closed already, or can not be written to, the others take over when the lease ends.
@@ -141,6 +141,8 @@ class Consumer:
         for step in range(len(places)):
             place = places[(self._turn + step) % len(places)]
             batch = self._read(place)
+            if len(places) > FILES_OPEN_MAX:
+                self._readers[place].release()
             if batch is not None:
                 self._next[place] = batch.next_offset
                 self._turn += step + 1

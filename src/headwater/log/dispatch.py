@@ -14,6 +14,7 @@ from headwater.errors import BufferFull, Indeterminate, InvalidRecords, UsageErr
 from headwater.log.commit import Committed, Prepare, Request, Sequence
 from headwater.log.options import Policy
 from headwater.model.position import Position
+from headwater.system.background import Background
 
 ROUND_RECORDS_MAX = 5_000
 
@@ -66,7 +67,7 @@ class Dispatcher:
         self._count = 0
         self._flushing = 0
         self._closed, self._pid = False, os.getpid()
-        self._thread: threading.Thread | None = None
+        self._thread: Background | None = None
 
     def put(self, box: Outbox, send: Send) -> None:
         """Queues the send, or does what the outbox's policy says when that is full."""
@@ -80,8 +81,7 @@ class Dispatcher:
             self._busy[box] = None
             self._count += 1
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="headwater-producer", daemon=True)
-                self._thread.start()
+                self._thread = Background("producer", self._run).start()
             elif self._count in {1, ROUND_RECORDS_MAX}:
                 self._state.notify_all()
 
@@ -139,11 +139,17 @@ class Dispatcher:
                     return
                 self._gather()
                 taken = self._take()
-            self._dispatch(taken)
-            with self._state:
-                for box, sends in taken:
-                    box.flying -= len(sends)
-                self._state.notify_all()
+            try:
+                self._dispatch(taken)
+            except Exception as error:
+                # Nobody may wait for a send that nobody looks after any more.
+                _fail([(box, send) for box, sends in taken for send in sends if not send.done.done()], error)
+                raise
+            finally:
+                with self._state:
+                    for box, sends in taken:
+                        box.flying -= len(sends)
+                    self._state.notify_all()
 
     def _gather(self) -> None:
         """Waits until the first send is due, or there are enough. Holds the lock."""

@@ -22,6 +22,7 @@ from headwater.log.check import Checker, Finding, Progress, silent
 from headwater.log.clock import Clock
 from headwater.log.commit import Commit, Committed, Conflict, Request
 from headwater.log.consumer import LEASE, Consumer
+from headwater.log.directory import check_directory
 from headwater.log.dispatch import Dispatcher
 from headwater.log.follow import Follower, check_not_compacted, check_reached, compacted_to, microseconds, wait_past
 from headwater.log.groups import Membership
@@ -37,7 +38,7 @@ from headwater.log.registry import Registry
 from headwater.log.repair import Repair
 from headwater.log.sealing import Sealer
 from headwater.log.segments import Segment, partition_range, select
-from headwater.log.storage import Storage, storage_error
+from headwater.log.storage import Storage
 from headwater.log.tail import Tails
 from headwater.log.topic import Topic, TopicSettings, define_topic
 from headwater.log.upkeep import Upkeep, UpkeepReport
@@ -76,7 +77,7 @@ class EmbeddedLog(Log):
         if durability not in ("fsync", "os"):
             raise UsageError(f"{durability!r} is not a durability.", hint="Use 'fsync' (default) or 'os'.")
         storage, clock = storage or Storage(), clock or Clock()
-        _check_directory(self.directory, storage, create=create)
+        check_directory(self.directory, storage, create=create)
         self._clock = clock
         self._catalog = Catalog(self.directory, storage, durability)
         self._registry = Registry(self._catalog)
@@ -122,7 +123,10 @@ class EmbeddedLog(Log):
         **settings: Unpack[TopicOptions],
     ) -> Topic:
         self._check_open()
-        return self._registry.alter(name, schema=schema, partitions=partitions, settings=dict(settings))
+        # A lower retention is what makes room on a full disk.
+        return self._upkeep.reserve.spend(
+            lambda: self._registry.alter(name, schema=schema, partitions=partitions, settings=dict(settings))
+        )
 
     def drop(self, name: str) -> None:
         self._check_open()
@@ -316,6 +320,9 @@ class EmbeddedLog(Log):
         self._check_open()
         if bytes_max is not None and not is_whole(bytes_max, 1):
             raise UsageError(f"bytes_max must be a number of bytes, more than 0, not {bytes_max!r}.")
+        self._upkeep.reserve.spend(lambda: self._set_bytes_max(bytes_max))
+
+    def _set_bytes_max(self, bytes_max: int | None) -> None:
         with self._catalog.write() as tx:
             tx.execute("UPDATE log SET bytes_max = ?", (bytes_max,))
 
@@ -336,6 +343,11 @@ class EmbeddedLog(Log):
     def upkeep_failure(self) -> Exception | None:
         """Why the last round of upkeep in the background failed; None if it did not."""
         return self._upkeep.failure
+
+    @property
+    def upkeep_failures(self) -> int:
+        """How many rounds of upkeep in the background have failed since the log was opened."""
+        return self._upkeep.failures
 
     def compact(self, topic: str) -> int:
         """Compacts everything that is sealed; how many records were removed."""
@@ -444,37 +456,6 @@ def open_log(
 
 def _reopen(directory: str, options: dict[str, Any]) -> EmbeddedLog:
     return EmbeddedLog(directory, create=False, **options)
-
-
-def _check_directory(directory: Path, storage: Storage, *, create: bool) -> None:
-    if (directory / "catalog.db").exists():
-        return
-    if not create:
-        raise UsageError(f"There is no log in {directory}.", hint="Create one with `headwater log init`.")
-    if directory.exists() and not directory.is_dir():
-        raise UsageError(f"{directory} is a file, not a directory.")
-    locks = {"write.lock", "write.queue", "upkeep.lock", "upkeep.queue"}
-    # The catalog itself is among them: another process may be making this log at the moment.
-    catalog = {"catalog.db", "catalog.db-journal", "catalog.db-wal", "catalog.db-shm"}
-    ours = catalog | {"wake", "topics"} | locks
-    if directory.exists() and {path.name for path in directory.iterdir()} - ours:
-        raise UsageError(
-            f"{directory} has other files in it, and no log.",
-            hint="Name an empty directory, or one that does not exist.",
-        )
-    _make_directory(directory, storage)
-
-
-def _make_directory(directory: Path, storage: Storage) -> None:
-    """Makes the log's directory and those above it, and returns when their names are on the disk."""
-    try:
-        for missing in [path for path in reversed([directory, *directory.parents]) if not path.exists()]:
-            storage.make_directory(missing)
-            storage.sync_directory(missing.parent)
-        # Whoever made it may have died before its name was on the disk.
-        storage.sync_directory(directory.parent)
-    except OSError as error:
-        raise storage_error(error, directory) from error
 
 
 def _joined(parts: Sequence[pa.Table], empty: pa.Table) -> pa.Table:

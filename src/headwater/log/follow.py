@@ -15,7 +15,7 @@ from headwater.log.arguments import seconds_of
 from headwater.log.catalog import Catalog
 from headwater.log.clock import Clock
 from headwater.log.port import End, Start
-from headwater.log.reader import Batch, PartitionReader
+from headwater.log.reader import FILES_OPEN_MAX, Batch, PartitionReader
 from headwater.log.registry import Registry
 from headwater.log.sealed import AT, COMMIT
 from headwater.log.topic import Topic
@@ -152,6 +152,8 @@ class Follower:
         reader, until = self._readers[index], self._until[index]
         while until is None or self._next[index] < until:
             batch = reader.read(self._next[index], until_commit=limit, until_offset=until)
+            if len(self._readers) > FILES_OPEN_MAX:
+                reader.release()
             if batch is None:
                 # Records before the end that compaction removed never come, once there is one behind it.
                 if until is not None and reader.read(until, until_commit=limit) is not None:

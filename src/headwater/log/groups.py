@@ -10,7 +10,6 @@ epoch grows each time it changes hands; a holder with an older epoch can not mov
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -20,6 +19,7 @@ from headwater.log.catalog import Catalog
 from headwater.log.clock import Clock
 from headwater.log.segments import partition_range
 from headwater.log.topic import Topic
+from headwater.system.sqlite import Connection
 
 Place = tuple[int, int]
 """A topic's id and a partition's number."""
@@ -105,11 +105,12 @@ class Membership:
         """Gives everything back."""
         with self._catalog.write() as tx:
             mine = (self.group, self.member, self._epoch)
-            if tx.execute("DELETE FROM members WHERE group_name = ? AND member = ? AND epoch = ?", mine).rowcount:
+            tx.execute("DELETE FROM members WHERE group_name = ? AND member = ? AND epoch = ?", mine)
+            if tx.changes():
                 _release(tx, self.group, self.member)
                 _changed(tx, self.group)
 
-    def _stay(self, tx: sqlite3.Connection) -> int:
+    def _stay(self, tx: Connection) -> int:
         """Is a member from now on; as of which epoch."""
         name = (self.group, self.member)
         row = tx.execute("SELECT epoch FROM members WHERE group_name = ? AND member = ?", name).fetchone()
@@ -126,7 +127,7 @@ class Membership:
         tx.execute("INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?, ?, ?)", values)
         return epoch
 
-    def _drop_ended(self, tx: sqlite3.Connection) -> bool:
+    def _drop_ended(self, tx: Connection) -> bool:
         ended = tx.execute(
             "SELECT member FROM members WHERE group_name = ? AND (boot != ? OR lease_until < ?)",
             (self.group, self._clock.boot(), self._clock.monotonic()),
@@ -136,11 +137,11 @@ class Membership:
             tx.execute("DELETE FROM members WHERE group_name = ? AND member = ?", (self.group, member))
         return bool(ended)
 
-    def _list_partitions(self, tx: sqlite3.Connection) -> None:
+    def _list_partitions(self, tx: Connection) -> None:
         rows = [(self.group, topic.id, p) for topic in self._topics.values() for p in range(topic.partitions)]
         tx.executemany("INSERT OR IGNORE INTO claims VALUES (?, ?, ?, NULL, 0, NULL, NULL)", rows)
 
-    def _settle(self, tx: sqlite3.Connection, in_use: Collection[Place]) -> None:
+    def _settle(self, tx: Connection, in_use: Collection[Place]) -> None:
         members = {
             member: frozenset(json.loads(topics))
             for member, topics in tx.execute(
@@ -159,7 +160,7 @@ class Membership:
             elif held[place] is None and member == self.member:
                 self._take(tx, place)
 
-    def _take(self, tx: sqlite3.Connection, place: Place) -> None:
+    def _take(self, tx: Connection, place: Place) -> None:
         _set_holder(tx, self.group, place, self.member)
         first, end = partition_range(tx, self._topics[place[0]], place[1])
         # Where a new group begins is decided once: a member that dies before its first commit changes nothing.
@@ -168,7 +169,7 @@ class Membership:
             (first if self._start == "earliest" else end, self.group, *place),
         )
 
-    def _claims(self, tx: sqlite3.Connection) -> list[Claim]:
+    def _claims(self, tx: Connection) -> list[Claim]:
         rows = tx.execute(
             "SELECT topic_id, partition, epoch, offset FROM claims WHERE group_name = ? AND member = ? "
             "ORDER BY topic_id, partition",
@@ -232,33 +233,33 @@ def _relief(
     return []
 
 
-def _set_holder(tx: sqlite3.Connection, group: str, place: Place, member: str | None) -> None:
+def _set_holder(tx: Connection, group: str, place: Place, member: str | None) -> None:
     tx.execute(
         "UPDATE claims SET member = ?, epoch = epoch + 1 WHERE group_name = ? AND topic_id = ? AND partition = ?",
         (member, group, *place),
     )
 
 
-def _release(tx: sqlite3.Connection, group: str, member: str) -> None:
+def _release(tx: Connection, group: str, member: str) -> None:
     tx.execute(
         "UPDATE claims SET member = NULL, epoch = epoch + 1 WHERE group_name = ? AND member = ?", (group, member)
     )
 
 
-def _version(tx: sqlite3.Connection, group: str) -> int:
+def _version(tx: Connection, group: str) -> int:
     row = tx.execute("SELECT version FROM groups WHERE name = ?", (group,)).fetchone()
     return int(row[0]) if row is not None else 0
 
 
-def _topics_version(tx: sqlite3.Connection) -> int:
+def _topics_version(tx: Connection) -> int:
     return int(tx.execute("SELECT topics_version FROM log").fetchone()[0])
 
 
-def _changed(tx: sqlite3.Connection, group: str) -> None:
+def _changed(tx: Connection, group: str) -> None:
     tx.execute("INSERT INTO groups VALUES (?, 1) ON CONFLICT DO UPDATE SET version = version + 1", (group,))
 
 
-def _state(tx: sqlite3.Connection, group: str) -> tuple[object, object]:
+def _state(tx: Connection, group: str) -> tuple[object, object]:
     members = tx.execute("SELECT member, topics FROM members WHERE group_name = ? ORDER BY member", (group,))
     claims = tx.execute(
         "SELECT topic_id, partition, member FROM claims WHERE group_name = ? ORDER BY topic_id, partition", (group,)

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headwater.errors import LogBusy, UsageError
+from headwater.errors import LogBusy, ReadOnly, UsageError
+from headwater.log.storage import READ_ONLY
 
 _open_files: set[int] = set()
 
@@ -20,18 +21,33 @@ class FileLock:
     The kernel gives a lock to whoever asks first once it is free, and that is mostly the process that has just released
     it. So there is a second lock to wait behind, the queue: only who holds it may ask for the first, and who has got
     that leaves the queue. A process that comes back has to queue like all others.
+
+    Where files may not be written, nobody gets the lock.
     """
 
     def __init__(self, path: Path) -> None:
         self._path, self._queue_path, self._pid = path, path.with_suffix(".queue"), os.getpid()
-        self._fd, self._queue = _open(path), _open(self._queue_path)
+        self._fd, self._queue = -1, -1
+        try:
+            self._fd = _open(path)
+            self._queue = _open(self._queue_path)
+        except OSError as error:
+            if error.errno not in READ_ONLY:
+                raise
         self._threads = threading.Lock()
         self._closed = False
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether this process may not write the lock's files, nor what the lock is for."""
+        return self._queue < 0
+
     @contextmanager
     def hold(self, seconds_max: float) -> Iterator[None]:
-        """Waits for the lock, at most so long, and holds it for the block. Raises `LogBusy`."""
+        """Waits for the lock, at most so long, and holds it for the block. Raises `LogBusy`, `ReadOnly`."""
         self._check_open()
+        if self.is_read_only:
+            raise ReadOnly(str(self._path.parent))
         if not self._threads.acquire(timeout=seconds_max):
             raise LogBusy(str(self._path.parent), seconds_max)
         try:
@@ -48,7 +64,7 @@ class FileLock:
     def try_hold(self) -> Iterator[bool]:
         """Holds the lock for the block if it is free, and says whether it is held."""
         self._check_open()
-        if not self._threads.acquire(blocking=False):
+        if self.is_read_only or not self._threads.acquire(blocking=False):
             yield False
             return
         try:
@@ -76,8 +92,9 @@ class FileLock:
         with self._threads:
             if not self._closed:
                 self._closed = True
-                _close(self._fd)
-                _close(self._queue)
+                for fd in (self._fd, self._queue):
+                    if fd >= 0:
+                        _close(fd)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -25,6 +25,8 @@ from headwater.model.record import SYSTEM_COLUMNS
 READ_BYTES = 4 << 20
 # A segment's file may be replaced between looking it up and opening it: look again this often.
 LOOKS_MAX = 10
+# Who reads more partitions than this closes the file of each between two reads: a process may not open many.
+FILES_OPEN_MAX = 256
 _STORED = (OFFSET, COMMIT, AT, DELETED, HEADERS)
 
 
@@ -115,10 +117,14 @@ class PartitionReader:
         fields = {field.name: field for field in [*self.topic.schema, *_STORED, PARTITION]}
         return pa.schema([fields[name].with_nullable(True) for name in self._wanted()]).empty_table()
 
-    def close(self) -> None:
+    def release(self) -> None:
+        """Closes the file until the next read, which goes on as cheaply."""
         if self._file is not None:
             os.close(self._file[1])
             self._file = None
+
+    def close(self) -> None:
+        self.release()
         self._sealed = self._last = None
 
     def __enter__(self) -> Self:

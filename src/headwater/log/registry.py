@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from dataclasses import replace
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from headwater.errors import TopicExists, UnknownTopic, UsageError
 from headwater.log.catalog import Catalog
 from headwater.log.topic import DEAD_LETTER_SCHEMA, Topic, TopicSettings, define_topic, parse_schema
 from headwater.model.evolution import check_evolution
+from headwater.system.sqlite import Connection
 
 
 class Registry:
@@ -101,11 +101,11 @@ class Registry:
         return known[1]
 
 
-def _version(tx: sqlite3.Connection) -> int:
+def _version(tx: Connection) -> int:
     return int(tx.execute("SELECT topics_version FROM log").fetchone()[0])
 
 
-def _load(tx: sqlite3.Connection, only: str | None = None) -> dict[str, Topic]:
+def _load(tx: Connection, only: str | None = None) -> dict[str, Topic]:
     """All topics, or one."""
     schemas: dict[int, list[pa.Schema]] = {}
     given = () if only is None else (only,)
@@ -122,21 +122,20 @@ def _load(tx: sqlite3.Connection, only: str | None = None) -> dict[str, Topic]:
     }  # fmt: skip
 
 
-def _insert(tx: sqlite3.Connection, topic: Topic) -> None:
+def _insert(tx: Connection, topic: Topic) -> None:
     values = (topic.name, json.dumps(topic.key), topic.partitions, topic.event_time, topic.settings.to_json())
-    cursor = tx.execute(
-        "INSERT INTO topics (name, key, partitions, event_time, settings) VALUES (?, ?, ?, ?, ?)", values
-    )
-    tx.execute("INSERT INTO schemas VALUES (?, 0, ?)", (cursor.lastrowid, topic.schema.serialize().to_pybytes()))
-    _insert_partitions(tx, cursor.lastrowid, range(topic.partitions))
+    tx.execute("INSERT INTO topics (name, key, partitions, event_time, settings) VALUES (?, ?, ?, ?, ?)", values)
+    topic_id = tx.last_insert_rowid()
+    tx.execute("INSERT INTO schemas VALUES (?, 0, ?)", (topic_id, topic.schema.serialize().to_pybytes()))
+    _insert_partitions(tx, topic_id, range(topic.partitions))
 
 
-def _insert_partitions(tx: sqlite3.Connection, topic_id: int | None, partitions: range) -> None:
+def _insert_partitions(tx: Connection, topic_id: int | None, partitions: range) -> None:
     rows = [(topic_id, partition) for partition in partitions]
     tx.executemany("INSERT INTO partitions VALUES (?, ?, 0, 0, NULL, 0, 0, 0)", rows)
 
 
-def _insert_dead_letter(tx: sqlite3.Connection, settings: TopicSettings) -> None:
+def _insert_dead_letter(tx: Connection, settings: TopicSettings) -> None:
     name = settings.dead_letter
     if name is None:
         return
@@ -151,7 +150,7 @@ def _insert_dead_letter(tx: sqlite3.Connection, settings: TopicSettings) -> None
         )
 
 
-def _evolve(tx: sqlite3.Connection, topic: Topic, schema: pa.Schema) -> Topic:
+def _evolve(tx: Connection, topic: Topic, schema: pa.Schema) -> Topic:
     check_evolution(topic.schema, schema)
     if schema.equals(topic.schema, check_metadata=True):
         return topic
@@ -160,7 +159,7 @@ def _evolve(tx: sqlite3.Connection, topic: Topic, schema: pa.Schema) -> Topic:
     return replace(topic, schemas=(*topic.schemas, schema))
 
 
-def _add_partitions(tx: sqlite3.Connection, topic: Topic, partitions: int) -> Topic:
+def _add_partitions(tx: Connection, topic: Topic, partitions: int) -> Topic:
     if partitions == topic.partitions:
         return topic
     if partitions < topic.partitions:
@@ -188,5 +187,5 @@ def _add_partitions(tx: sqlite3.Connection, topic: Topic, partitions: int) -> To
     return replace(topic, partitions=partitions)
 
 
-def _changed(tx: sqlite3.Connection) -> None:
+def _changed(tx: Connection) -> None:
     tx.execute("UPDATE log SET topics_version = topics_version + 1")

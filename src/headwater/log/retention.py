@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from headwater.log.clock import Clock
 from headwater.log.segments import Segment, select
 from headwater.log.storage import Storage
 from headwater.log.topic import Topic
+from headwater.system.sqlite import Connection
 
 
 def retain(
@@ -33,8 +33,8 @@ def retain(
     return len(doomed), sum(segment.rows for segment in doomed)
 
 
-def _idle(tx: sqlite3.Connection, topics: Iterable[Topic], now: int) -> list[Segment]:
-    """Active segments that are old enough to be closed though nobody appends to them."""
+def _idle(tx: Connection, topics: Iterable[Topic], now: int) -> list[Segment]:
+    """Active segments that are old or large enough to be closed, though nobody appends to them, or nobody can."""
     idle = []
     for topic in topics:
         age_max = topic.settings.segment_age_max
@@ -42,10 +42,14 @@ def _idle(tx: sqlite3.Connection, topics: Iterable[Topic], now: int) -> list[Seg
             age_max = min(age_max, topic.settings.retention_age)
         before = now - int(age_max.total_seconds() * 1e6)
         idle += select(tx, "topic_id = ? AND state = 'active' AND first_at < ?", (topic.id, before))
+        if topic.settings.retention_bytes is not None:
+            # On a full disk nobody could append to it, and so end it, before some of it is gone.
+            full = "topic_id = ? AND state = 'active' AND first_at >= ? AND bytes >= ?"
+            idle += select(tx, full, (topic.id, before, topic.roll_bytes))
     return idle
 
 
-def _too_much(tx: sqlite3.Connection, topics: Iterable[Topic], now: int) -> list[Segment]:
+def _too_much(tx: Connection, topics: Iterable[Topic], now: int) -> list[Segment]:
     """Complete segments to delete, each partition's oldest first."""
     doomed: dict[int, Segment] = {}
     kept: list[Segment] = []
@@ -75,12 +79,12 @@ def _too_much(tx: sqlite3.Connection, topics: Iterable[Topic], now: int) -> list
     return list(doomed.values())
 
 
-def _close(tx: sqlite3.Connection, segment: Segment) -> None:
+def _close(tx: Connection, segment: Segment) -> None:
     tx.execute("UPDATE segments SET state = 'closed' WHERE id = ?", (segment.id,))
     tx.execute("UPDATE partitions SET active_segment = NULL WHERE active_segment = ?", (segment.id,))
 
 
-def _delete(tx: sqlite3.Connection, segment: Segment) -> None:
+def _delete(tx: Connection, segment: Segment) -> None:
     tx.execute("DELETE FROM segments WHERE id = ?", (segment.id,))
     tx.execute("DELETE FROM marks WHERE segment_id = ?", (segment.id,))
     tx.execute(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from headwater.log.segments import Segment, select
 from headwater.log.storage import Storage, storage_error
 from headwater.log.tail import new_file
 from headwater.log.topic import Topic
+from headwater.system.sqlite import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,12 @@ class Sealer:
     def _seal(self, topic: Topic, segment: Segment) -> int:
         content = self.write(topic, segment.partition, segment.base_offset, self.read(topic, segment))
         with self._catalog.write() as tx:
-            changed = tx.execute(
+            tx.execute(
                 "UPDATE segments SET state = 'sealed', file = ?, bytes = ?, checksum = ? "
                 "WHERE id = ? AND state = 'closed'",
                 (content.file, content.bytes, content.checksum, segment.id),
-            ).rowcount
+            )
+            changed = tx.changes()
             tx.execute("DELETE FROM marks WHERE segment_id = ?", (segment.id,))
         self._storage.discard(self.directory / (segment.file if changed else content.file))
         return changed
@@ -121,7 +122,7 @@ class Sealer:
             self._storage.sync_directory(path.parent)
 
 
-def replace_segments(tx: sqlite3.Connection, old: Sequence[Segment], content: SealedContent) -> None:
+def replace_segments(tx: Connection, old: Sequence[Segment], content: SealedContent) -> None:
     """Puts one sealed segment in the place of neighbours."""
     for segment in old:
         tx.execute("DELETE FROM segments WHERE id = ?", (segment.id,))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
-import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from headwater.errors import DiskFull, ExternalError, Indeterminate, StorageFailed
+from headwater.errors import DiskFull, ExternalError, FileUnreadable, StorageFailed, TooManyOpenFiles
+from headwater.system.sqlite import Connection
 
 # What the operating system says when there is no room: the disk, the quota, the process's file size limit.
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+# What it says when there are too many open files: of the process, of the machine.
+NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+# What it says where this process may not write.
+READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 class Storage:
@@ -66,7 +70,7 @@ class Storage:
         with suppress(OSError):
             self.remove(path)
 
-    def commit(self, connection: sqlite3.Connection) -> None:
+    def commit(self, connection: Connection) -> None:
         """Ends the catalog's transaction: the moment at which everything in it becomes true."""
         connection.execute("COMMIT")
 
@@ -75,15 +79,13 @@ def storage_error(error: OSError, path: Path) -> ExternalError:
     """What the caller should see when writing to `path` failed before the catalog's commit."""
     if error.errno in NO_ROOM:
         return DiskFull(str(path))
+    if error.errno in NO_FILES:
+        return TooManyOpenFiles(str(path))
     return StorageFailed(str(path), error.strerror or str(error))
 
 
-def catalog_error(error: sqlite3.Error, path: Path) -> ExternalError:
-    """What the caller should see when the catalog's transaction failed."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL:
-        return DiskFull(str(path))
-    return Indeterminate(
-        f"The catalog {path} could not say whether the commit happened: {error}.",
-        hint="Look at the log's position or at your bookmark before you try again.",
-    )
+def reading_error(error: OSError, path: Path) -> ExternalError:
+    """What the caller should see when a file that is there cannot be opened."""
+    if error.errno in NO_FILES:
+        return TooManyOpenFiles(str(path))
+    return FileUnreadable(str(path), error.strerror or str(error))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +20,9 @@ from headwater.log.catalog import Durability
 from headwater.log.segment import COMMITS, encode_frame
 from headwater.log.storage import Storage, storage_error
 from headwater.log.topic import Topic
+from headwater.system.sqlite import Connection
 
+# A commit may touch any number of partitions; no more of their files than this are open at once.
 FILES_OPEN_MAX = 256
 FRAME_ROWS_MAX = 65_536
 FRAME_BYTES_MAX = 8 << 20
@@ -75,14 +76,14 @@ class Tails:
         self.on_roll: Callable[[], None] = lambda: None
 
     def append(
-        self, tx: sqlite3.Connection, topic: Topic, partition: int, tables: Sequence[pa.Table], commit: int, at: int
+        self, tx: Connection, topic: Topic, partition: int, tables: Sequence[pa.Table], commit: int, at: int
     ) -> tuple[int, int]:
         """Writes the records to the partition's active segment; the first offset and the end."""
         return self._append(tx, topic, partition, ((commit, batch) for batch in _batches(tables)), commit, commit, at)
 
     def append_each(
         self,
-        tx: sqlite3.Connection,
+        tx: Connection,
         topic: Topic,
         partition: int,
         table: pa.Table,
@@ -96,7 +97,7 @@ class Tails:
 
     def _append(
         self,
-        tx: sqlite3.Connection,
+        tx: Connection,
         topic: Topic,
         partition: int,
         batches: Iterable[tuple[int, pa.RecordBatch]],
@@ -137,7 +138,7 @@ class Tails:
 
     def sync(self) -> None:
         """Returns when everything appended since the last call is on the disk, names of new files included."""
-        files = [(self._files[file], self._directory / file) for file in self._touched]
+        files = [(self._files[file], self._directory / file) for file in self._touched if file in self._files]
         directories, self._new_directories = self._new_directories, set()
         self._touched = {}
         if not self._durable:
@@ -164,7 +165,7 @@ class Tails:
         for file, committed in touched.items():
             # The bytes do not exist either way: a disk that does not even truncate must not hide the first error.
             with suppress(OSError):
-                self._storage.truncate(self._files[file], self._directory / file, committed)
+                self._storage.truncate(self._open(file), self._directory / file, committed)
 
     def forget(self, file: str) -> None:
         """Closes a file that nothing is written to any more."""
@@ -179,7 +180,7 @@ class Tails:
         for file in list(self._files):
             self.forget(file)
 
-    def _tail(self, tx: sqlite3.Connection, topic: Topic, partition: int, commit: int, at: int) -> _Tail:
+    def _tail(self, tx: Connection, topic: Topic, partition: int, commit: int, at: int) -> _Tail:
         end, segment, file, base, size, first_at, marked = tx.execute(_TAIL, (topic.id, partition)).fetchone()
         if segment is not None:
             age_max = topic.settings.segment_age_max.total_seconds() * 1e6
@@ -189,10 +190,10 @@ class Tails:
             self._rolled = True
         return self._begin(tx, topic, partition, end, commit, at)
 
-    def _begin(self, tx: sqlite3.Connection, topic: Topic, partition: int, end: int, commit: int, at: int) -> _Tail:
+    def _begin(self, tx: Connection, topic: Topic, partition: int, end: int, commit: int, at: int) -> _Tail:
         file = new_file(topic.name, partition, end, "log")
-        segment = tx.execute(_NEW, (topic.id, partition, end, end, commit, commit, at, at, file)).lastrowid
-        assert segment is not None
+        tx.execute(_NEW, (topic.id, partition, end, end, commit, commit, at, at, file))
+        segment = tx.last_insert_rowid()
         tx.execute(
             "UPDATE partitions SET active_segment = ? WHERE topic_id = ? AND partition = ?",
             (segment, topic.id, partition),
@@ -235,12 +236,17 @@ class Tails:
             self._forget_neighbours(file)
             while len(self._files) >= FILES_OPEN_MAX:
                 idle = next((name for name in self._files if name not in self._touched), None)
-                if idle is None:
-                    break
-                self.forget(idle)
+                self.forget(idle if idle is not None else self._synced_oldest())
             self._files[file] = self._storage.open(self._directory / file)
         self._files.move_to_end(file)
         return self._files[file]
+
+    def _synced_oldest(self) -> str:
+        """The file that was used the longest ago; what this commit has written to it is on the disk."""
+        file = next(iter(self._files))
+        if self._durable:
+            self._storage.sync(self._files[file], self._directory / file)
+        return file
 
     def _forget_neighbours(self, file: str) -> None:
         """Closes the partition's earlier segments, whoever ended them: an open file's room is not given back."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,10 +14,13 @@ from headwater.log.clock import Clock
 from headwater.log.compaction import compact_partition
 from headwater.log.lock import FileLock
 from headwater.log.registry import Registry
+from headwater.log.reserve import Reserve
 from headwater.log.retention import retain
 from headwater.log.sealing import Sealer
 from headwater.log.storage import Storage
 from headwater.log.topic import Topic
+from headwater.system.background import Background
+from headwater.system.sqlite import Connection
 
 EVERY_SECONDS = 10.0
 
@@ -43,10 +45,14 @@ class Upkeep:
         self._directory, self._catalog, self._registry = directory, catalog, registry
         self._storage, self._clock, self._sealer = storage, clock, sealer
         self._lock = FileLock(directory / "upkeep.lock")
+        self.reserve = Reserve(directory)
         self._stopping = False
         self.failure: Exception | None = None
+        """Why the last round in the background failed; None if it did not."""
+        self.failures = 0
+        """How many rounds in the background have failed."""
         self._nudged = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: Background | None = None
 
     def round(self, *, seconds_max: float = 60.0, full: bool = False) -> UpkeepReport:
         """One round now. `full` compacts whatever can be, not only where it pays. Raises `LogBusy`."""
@@ -72,8 +78,7 @@ class Upkeep:
 
     def start(self) -> None:
         """A thread that does a round now and then, if no other process does."""
-        self._thread = threading.Thread(target=self._run, name="headwater-upkeep", daemon=True)
-        self._thread.start()
+        self._thread = Background("upkeep", self._run).start()
 
     def nudge(self) -> None:
         """There is something to do now."""
@@ -83,7 +88,7 @@ class Upkeep:
         self._stopping = True
         self._nudged.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.stop()
         self._lock.close()
 
     def _run(self) -> None:
@@ -96,20 +101,29 @@ class Upkeep:
                 with self._lock.try_hold() as held:
                     if held:
                         self._round(full=False)
-                self.failure = None
-            except (HeadwaterError, OSError) as error:
-                # A full disk or damage stops whoever appends or reads there; upkeep tries again the next time.
+                        self.failure = None
+            except Exception as error:
+                self.failures += 1
                 self.failure = error
+                if not isinstance(error, HeadwaterError | OSError):
+                    raise
+                # A full disk, damage or too many open files stop who appends or reads there; upkeep tries again later.
 
     def _round(self, *, full: bool) -> UpkeepReport:
+        # What needs no room comes first: on a full disk it makes the room that the rest needs.
+        segments, records = self.reserve.spend(self._retain)
+        swept = self._sweep()
         sealed = self._sealer.seal_closed(lambda: self._stopping)
-        segments, records = retain(self._catalog, self._registry.topics(), self._storage, self._directory, self._clock)
         compacted = 0
         for topic in self._registry.topics():
             # One that is dropped meanwhile needs no compaction.
             with suppress(UnknownTopic):
                 compacted += self._compact(topic, full=full) if topic.settings.cleanup == "compact" else 0
-        return UpkeepReport(sealed, segments, records, compacted, self._sweep())
+        self.reserve.keep()
+        return UpkeepReport(sealed, segments, records, compacted, swept)
+
+    def _retain(self) -> tuple[int, int]:
+        return retain(self._catalog, self._registry.topics(), self._storage, self._directory, self._clock)
 
     def _compact(self, topic: Topic, *, full: bool) -> int:
         return sum(
@@ -143,11 +157,11 @@ class Upkeep:
             return _named(tx)
 
 
-def _named(tx: sqlite3.Connection) -> set[str]:
+def _named(tx: Connection) -> set[str]:
     return {row[0] for row in tx.execute("SELECT file FROM segments")}
 
 
-def _is_left_over(tx: sqlite3.Connection, file: str) -> bool:
+def _is_left_over(tx: Connection, file: str) -> bool:
     _, topic, partition, name = file.split("/")
     row = tx.execute(
         "SELECT p.end_offset FROM partitions p JOIN topics t ON t.id = p.topic_id WHERE t.name = ? AND p.partition = ?",

@@ -10,6 +10,9 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from headwater.log.storage import READ_ONLY
+from headwater.system.background import Background
+
 IN_MODIFY = 0x2
 # A writer killed between its commit and its wake-up leaves followers asleep: they look for themselves this often.
 LOOK_EVERY_SECONDS = 1.0
@@ -25,10 +28,11 @@ class Wake:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = _open(path)
         self._changed = threading.Condition()
         self._count = 0
-        self._watcher: threading.Thread | None = None
+        self._watcher: Background | None = None
+        self._notifier: int | None = None
         self._stop_read, self._stop_write = os.pipe()
         self._closed = False
 
@@ -36,7 +40,7 @@ class Wake:
         """Wakes every follower of this log, in all processes."""
         # What is told has happened: a full disk must not make it look otherwise. Followers look for themselves soon.
         with self._changed, suppress(OSError):
-            if not self._closed:
+            if not self._closed and self._fd is not None:
                 os.pwrite(self._fd, b"!", 0)
 
     def ticket(self) -> int:
@@ -60,17 +64,18 @@ class Wake:
             self._changed.notify_all()
         os.write(self._stop_write, b"!")
         if self._watcher is not None:
-            self._watcher.join()
-        for fd in (self._stop_read, self._stop_write, self._fd):
-            os.close(fd)
+            self._watcher.stop()
+        for fd in (self._stop_read, self._stop_write, self._fd, self._notifier):
+            if fd is not None:
+                os.close(fd)
 
     def _start(self) -> None:
-        notifier = _watch(self._path)
         # The watch is in place before the first ticket is given out.
-        self._watcher = threading.Thread(target=self._run, args=(notifier,), name="headwater-wake", daemon=True)
-        self._watcher.start()
+        self._notifier = _watch(self._path)
+        self._watcher = Background("wake", self._run).start()
 
-    def _run(self, notifier: int | None) -> None:
+    def _run(self) -> None:
+        notifier = self._notifier
         # Not select, which can not watch a descriptor above 1023.
         poller = select.poll()
         for fd in (self._stop_read, notifier):
@@ -84,8 +89,16 @@ class Wake:
             with self._changed:
                 self._count += 1
                 self._changed.notify_all()
-        if notifier is not None:
-            os.close(notifier)
+
+
+def _open(path: Path) -> int | None:
+    """The file, or None where this process may not write: it watches what others do, and touches nothing."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        if error.errno not in READ_ONLY:
+            raise
+        return None
 
 
 def _watch(path: Path) -> int | None:

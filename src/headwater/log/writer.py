@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
 from collections import deque
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from headwater.log.topic import Topic
 from headwater.log.wake import Wake
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
+from headwater.system.sqlite import Connection
 
 # What one fsync may cover: enough to share its cost, little enough that nobody waits long for others' bytes.
 GROUP_BYTES_MAX = 32 << 20
@@ -29,7 +29,7 @@ GROUP_BYTES_MAX = 32 << 20
 class _Group:
     """The commits of one transaction of the catalog, as they are put together."""
 
-    tx: sqlite3.Connection
+    tx: Connection
     number: int
     at: int
     pieces: dict[tuple[int, int, int], tuple[Topic, list[pa.Table]]] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Writer:
         self._wake.touch()
         self._tails.committed()
 
-    def _write(self, tx: sqlite3.Connection, requests: list[Request]) -> list[tuple[Request, Outcome]]:
+    def _write(self, tx: Connection, requests: list[Request]) -> list[tuple[Request, Outcome]]:
         number, last_at = tx.execute("SELECT commit_number, committed_at FROM log").fetchone()
         group = _Group(tx, number, max(self._clock.now(), last_at))
         outcomes: list[tuple[Request, Outcome]] = []
@@ -191,7 +191,7 @@ def _are_done(requests: list[Request]) -> bool:
     return all(request.is_done for request in requests)
 
 
-def _refusal(tx: sqlite3.Connection, request: Request) -> Outcome | None:
+def _refusal(tx: Connection, request: Request) -> Outcome | None:
     """Why the request can not be committed now, or that it was before; None if it can."""
     for piece in request.pieces:
         if tx.execute("SELECT 1 FROM topics WHERE id = ?", (piece.topic.id,)).fetchone() is None:
@@ -203,7 +203,7 @@ def _refusal(tx: sqlite3.Connection, request: Request) -> Outcome | None:
     return None
 
 
-def _repeated(tx: sqlite3.Connection, request: Request) -> Outcome | None:
+def _repeated(tx: Connection, request: Request) -> Outcome | None:
     if request.sequence is None:
         return None
     wanted = request.sequence
@@ -220,7 +220,7 @@ def _repeated(tx: sqlite3.Connection, request: Request) -> Outcome | None:
     return None
 
 
-def _fenced(tx: sqlite3.Connection, request: Request) -> Outcome | None:
+def _fenced(tx: Connection, request: Request) -> Outcome | None:
     for move in request.offsets:
         row = tx.execute(
             "SELECT member, epoch FROM claims WHERE group_name = ? AND topic_id = ? AND partition = ?",
@@ -232,7 +232,7 @@ def _fenced(tx: sqlite3.Connection, request: Request) -> Outcome | None:
     return None
 
 
-def _conflicting(tx: sqlite3.Connection, request: Request) -> Outcome | None:
+def _conflicting(tx: Connection, request: Request) -> Outcome | None:
     for move in request.bookmarks:
         if isinstance(move.expected, Anything):
             continue

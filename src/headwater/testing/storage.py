@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sqlite3
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from headwater.log.storage import Storage
+from headwater.system.sqlite import SQLITE_FULL, SQLITE_IOERR_FSYNC, Connection, error_of
 from headwater.testing.disk import CATALOG, MEMORY, Disk
 
 Operation = Literal[
@@ -23,7 +23,7 @@ Side = Literal["before", "inside", "after"]
 Result = TypeVar("Result")
 
 # Where a file operation fails with this, SQLite's COMMIT fails with that.
-_COMMIT_ERRORS = {errno.ENOSPC: sqlite3.SQLITE_FULL, errno.EIO: sqlite3.SQLITE_IOERR_FSYNC}
+_COMMIT_ERRORS = {errno.ENOSPC: SQLITE_FULL, errno.EIO: SQLITE_IOERR_FSYNC}
 
 
 class PowerCut(BaseException):
@@ -66,7 +66,7 @@ class _Watched(Storage, ABC):
     def remove(self, path: Path) -> None:
         self._run("remove", path, partial(super().remove, path))
 
-    def commit(self, connection: sqlite3.Connection) -> None:
+    def commit(self, connection: Connection) -> None:
         self._run("commit", Path("catalog.db"), partial(super().commit, connection))
 
 
@@ -125,9 +125,7 @@ class FailingStorage(_Watched):
 def _error(operation: Operation, path: Path, number: int) -> Exception:
     if operation != "commit":
         return OSError(number, os.strerror(number), str(path))
-    error = sqlite3.OperationalError(os.strerror(number))
-    error.sqlite_errorcode = _COMMIT_ERRORS[number]
-    return error
+    return error_of(_COMMIT_ERRORS[number])
 
 
 def _roll_back(act: Callable[[], object]) -> None:

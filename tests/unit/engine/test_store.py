@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +15,7 @@ from headwater.engine.runs import RunWriter, forget_open_runs
 from headwater.engine.store import GRACE, HISTORY_AGE_MAX, RETIRED_KEPT, Excluded, Store, delete_state
 from headwater.errors import DiskFull, Fenced, Indeterminate, InternalError, UsageError
 from headwater.log.storage import Storage
+from headwater.system.sqlite import SQLITE_FULL, SQLITE_IOERR, Connection, error_of
 from headwater.testing.clock import ManualClock
 from tests.unit.engine.samples import Driver, at, stored, write, zset
 
@@ -113,20 +113,16 @@ class TestCommit:
             store.commit(generation.id, epoch, 6, at(6), [], [done])
         assert len(store.runs(generation.id)["x"]) == 1
 
-    @pytest.mark.parametrize(
-        ("code", "error"), [(sqlite3.SQLITE_FULL, DiskFull), (sqlite3.SQLITE_IOERR, Indeterminate)]
-    )
+    @pytest.mark.parametrize(("code", "error"), [(SQLITE_FULL, DiskFull), (SQLITE_IOERR, Indeterminate)])
     def test_a_failing_disk_says_whether_it_may_have_happened(
         self, tmp_path: Path, code: int, error: type[Exception]
     ) -> None:
         class Failing(Storage):
             fails = False
 
-            def commit(self, connection: sqlite3.Connection) -> None:
+            def commit(self, connection: Connection) -> None:
                 if self.fails:
-                    failure = sqlite3.OperationalError("the disk says no")
-                    failure.sqlite_errorcode = code
-                    raise failure
+                    raise error_of(code)
                 super().commit(connection)
 
         storage = Failing()

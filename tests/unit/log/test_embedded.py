@@ -7,14 +7,13 @@ import gc
 import multiprocessing
 import os
 import pickle
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
 from threading import active_count
@@ -27,6 +26,7 @@ from headwater.log import catalog
 from headwater.log.catalog import Durability
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.storage import Storage
+from headwater.system.sqlite import SQLITE_IOERR, Connection, Error, connect, error_of
 
 ROWS = [{"id": 1}, {"id": 2}]
 
@@ -70,7 +70,7 @@ class RecordingStorage(Storage):
         self.done.append("sync directory")
         super().sync_directory(path)
 
-    def commit(self, connection: sqlite3.Connection) -> None:
+    def commit(self, connection: Connection) -> None:
         self.done.append("commit")
         super().commit(connection)
 
@@ -81,7 +81,7 @@ class FailingStorage(Storage):
     def __init__(self) -> None:
         self.write_error: int | None = None
         self.sync_error: int | None = None
-        self.commit_error: type[sqlite3.Error] | None = None
+        self.commit_error: Error | None = None
 
     def write(self, fd: int, path: Path, position: int, parts: Sequence[bytes | memoryview]) -> None:
         if self.write_error is not None:
@@ -95,10 +95,10 @@ class FailingStorage(Storage):
             raise OSError(self.sync_error, os.strerror(self.sync_error))
         super().sync(fd, path)
 
-    def commit(self, connection: sqlite3.Connection) -> None:
+    def commit(self, connection: Connection) -> None:
         super().commit(connection)
         if self.commit_error is not None:
-            raise self.commit_error("disk I/O error")
+            raise self.commit_error
 
 
 # Opening
@@ -129,10 +129,8 @@ def test_what_is_not_a_log_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_log_of_another_format_is_refused(log: EmbeddedLog, directory: Path) -> None:
     log.close()
-    connection = sqlite3.connect(directory / "catalog.db")
-    connection.execute("UPDATE log SET format = format + 1")
-    connection.commit()
-    connection.close()
+    with closing(connect(directory / "catalog.db")) as connection:
+        connection.execute("UPDATE log SET format = format + 1")
     with pytest.raises(UsageError):
         hw.open(directory)
 
@@ -355,7 +353,7 @@ def test_a_write_that_fails_did_not_happen_and_the_log_goes_on(
 
 def test_a_catalog_that_can_not_tell_is_an_error_of_its_own(failing: tuple[EmbeddedLog, FailingStorage]) -> None:
     log, storage = failing
-    storage.commit_error = sqlite3.OperationalError
+    storage.commit_error = error_of(SQLITE_IOERR)
     with pytest.raises(Indeterminate):
         log.append("orders", [{"id": 3}], partition=0)
     storage.commit_error = None

@@ -1,0 +1,1 @@
+"""What the machine gives, made safe to build on: databases whose every page has a checksum."""
