@@ -1,5 +1,6 @@
 """Headwater: every change in one replayable log, and everything else derived from it."""
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
@@ -36,8 +37,11 @@ __all__ = [
     "ProducerStats",
     "Record",
     "Topic",
+    "__version__",
     "open",
 ]
+
+__version__ = version("headwater")
 
 
 def __getattr__(name: str) -> Any:
@@ -47,3 +51,7 @@ def __getattr__(name: str) -> Any:
 
         return App
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +27,7 @@ from headwater.engine.subscription import Subscription
 from headwater.engine.supervision import Retry, supervised
 from headwater.errors import ExternalError, UsageError
 from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.log.heartbeat import Heart, error_of
 from headwater.log.names import check_name
 from headwater.log.options import TopicOptions
 from headwater.log.topic import Topic
@@ -63,6 +65,8 @@ class App:
         self._pipeline: Pipeline | None = None
         self._not_kept: Mapping[str, str] = {}
         self._reader: Reader | None = None
+        self._heart: Heart | None = None
+        self._retries = 0
         self._stopped = threading.Event()
 
     def __enter__(self) -> Self:
@@ -279,7 +283,7 @@ class App:
             self._begin()
             yield from self.pipeline.catch_up(end)
 
-        yield from supervised(begun, self._recover, on_retry, lambda: False)
+        yield from self._beaten(supervised(begun, self._recover, self._counted(on_retry), lambda: False))
 
     def follow(
         self, stopped: Callable[[], bool], *, on_retry: Callable[[Retry], None] = lambda _: None
@@ -290,7 +294,41 @@ class App:
             self._begin()
             yield from self.pipeline.follow(stopped)
 
-        yield from supervised(begun, self._recover, on_retry, stopped)
+        yield from self._beaten(supervised(begun, self._recover, self._counted(on_retry), stopped))
+
+    @contextmanager
+    def beating(self) -> Iterator[Heart]:
+        """Lets every process see that the pipeline of this application runs, for as long as the block lasts."""
+        if self._heart is not None:
+            yield self._heart
+            return
+        with Heart(self.directory, about=self._about) as heart:
+            self._heart = heart
+            try:
+                yield heart
+            finally:
+                self._heart = None
+
+    def _about(self) -> dict[str, Any]:
+        failure = self.log.upkeep_failure
+        upkeep = None if failure is None else error_of(failure)
+        return {"retries": self._retries, "not_kept": dict(self._not_kept), "upkeep": upkeep}
+
+    def _beaten(self, batches: Iterator[Progress]) -> Iterator[Progress]:
+        """The batches; what fails them is told to whoever looks at the heartbeat, also if this process goes on."""
+        with self.beating() as heart:
+            try:
+                yield from batches
+            except Exception as error:
+                heart.end(error)
+                raise
+
+    def _counted(self, on_retry: Callable[[Retry], None]) -> Callable[[Retry], None]:
+        def count(retry: Retry) -> None:
+            self._retries += 1
+            on_retry(retry)
+
+        return count
 
     def run(self, on_batch: Callable[[Progress], None] = lambda _: None) -> None:
         """Keeps all views up to date until `stop` is called, from another thread or by `on_batch`."""

@@ -21,6 +21,8 @@ from headwater.app import App
 from headwater.connectors.postgres.status import Status, TableStatus
 from headwater.engine.reading import encode_schema
 from headwater.engine.store import Excluded
+from headwater.errors import SourceUnavailable
+from headwater.log.heartbeat import Heart
 from headwater.server.limits import Limits
 from headwater.server.running import Address, Server
 from headwater.server.service import Service
@@ -84,7 +86,9 @@ EXPLANATION = {
 class Database:
     """A source whose database is not there: what its status would be."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.failure: SourceUnavailable | None = None
         self.status_now = Status(
             source="shop", address="postgresql://shop@db.internal/shop", phase="streaming", paused=False,
             captured="0/5A3C1F8", slot="headwater_shop", slot_status="reserved", active=True, bytes_behind=4_096,
@@ -97,6 +101,8 @@ class Database:
         )  # fmt: skip
 
     def status(self) -> Status:
+        if self.failure is not None:
+            raise self.failure
         return self.status_now
 
 
@@ -118,6 +124,9 @@ class Stage:
     client: httpx.Client
     driver: Driver
     database: Database
+    pipeline: Heart
+    capture: Heart
+    told: dict[str, Any]
     content: dict[str, dict[Any, tuple[Any, ...]]] = field(default_factory=dict)
     random: random.Random = field(default_factory=lambda: random.Random(7))
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -270,7 +279,8 @@ def staged(
 ) -> Iterator[Stage]:
     """Serves the shop; what was filled before is there again."""
     limits = Limits(**options.pop("limits", {}))
-    database = Database()
+    database = Database(directory / "capture")
+    told: dict[str, Any] = {"retries": 0, "not_kept": {}}
     with application(directory) as app:
         app._sources["shop"] = database  # type: ignore[assignment]  # no database is needed to look at its status
         views = {view: {"schema": encode_schema(COLUMNS[view]), "sql": SQL[view]} for view in COLUMNS}
@@ -279,8 +289,13 @@ def staged(
         if published and driver.batch == 0:
             driver.publish({}, 0)
         service = Service(app, limits=limits, **options)
-        with Server(service, Address(port=port)) as server, httpx.Client(base_url=server.url, timeout=30) as client:
-            stage = Stage(app, service, server, client, driver, database)
+        with (
+            Heart(app.directory, about=lambda: told) as pipeline,
+            Heart(database.directory) as capture,
+            Server(service, Address(port=port)) as server,
+            httpx.Client(base_url=server.url, timeout=30) as client,
+        ):
+            stage = Stage(app, service, server, client, driver, database, pipeline, capture, told)
             try:
                 if filled:
                     fill(stage)

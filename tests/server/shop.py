@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from headwater.app import App
+from headwater.log.heartbeat import Heart
 from headwater.server.limits import Limits
 from headwater.server.running import Address, Server
 from headwater.server.service import Service
@@ -29,6 +30,8 @@ class Shop:
     service: Service
     server: Server
     client: httpx.Client
+    heart: Heart
+    told: dict[str, Any]
 
     def publish(self, *rows: tuple[int, str, int], position: int | None = None) -> str:
         """Publishes changes of the view: key, text and weight; at the position of the log unless another is given."""
@@ -54,17 +57,26 @@ def application(directory: Path) -> App:
 
 
 @contextmanager
-def opened(directory: Path, **options: Any) -> Iterator[Shop]:
-    """Serves a shop; its view is published with two rows, at position 0, if it was not yet."""
+def opened(directory: Path, *, runs: bool = True, **options: Any) -> Iterator[Shop]:
+    """Serves a shop; its view is published with two rows, at position 0, if it was not yet.
+
+    If it `runs`, there is the heartbeat of a pipeline.
+    """
     limits = Limits(**options.pop("limits", {}))
     with application(directory) as app:
         driver = Driver(app.directory, about={"reads": {"v": ["clicks"]}})
         if driver.batch == 0:
             driver.publish({"v": zset((1, 1, "one", 1), (2, 2, "two", 1))}, 0)
         service = Service(app, limits=limits, **options)
-        with Server(service, Address(port=0)) as server, httpx.Client(base_url=server.url, timeout=30) as client:
+        told: dict[str, Any] = {"retries": 0, "not_kept": {}}
+        heart = Heart(app.directory, clock=service.clock, about=lambda: told)
+        with (
+            heart if runs else nullcontext(),
+            Server(service, Address(port=0)) as server,
+            httpx.Client(base_url=server.url, timeout=30) as client,
+        ):
             try:
-                yield Shop(app, driver, service, server, client)
+                yield Shop(app, driver, service, server, client, heart, told)
             finally:
                 driver.close()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -210,7 +209,7 @@ def test_a_hub_that_breaks_tells_its_followers_and_the_next_one_goes_on(
 
     def broken(self: Subscription, timeout: timedelta | None = timedelta(0)) -> Changes | None:
         if threading.current_thread().name.startswith("headwater-view-"):
-            raise sqlite3.OperationalError("secret detail")
+            raise RuntimeError("secret detail")
         return poll(self, timeout)
 
     with following(shop.server.url, CHANGES) as events:

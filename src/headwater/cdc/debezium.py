@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from headwater.errors import UsageError
+from headwater.model import strict_json
 from headwater.model.record import Record
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,7 +41,9 @@ def from_debezium(line: bytes | str, schema: pa.Schema, key: Sequence[str]) -> I
     None for an event that is not about a row; see `truncates`. Raises `UsageError` for what is no such event.
     """
     try:
-        event = json.loads(line, parse_float=Decimal)
+        event = strict_json.loads(line, parse_float=Decimal)
+    except strict_json.DuplicateKey as error:
+        raise UsageError(f"{error}.", hint="Every name stands once in an object.") from error
     except ValueError as error:
         raise UsageError(f"This is not JSON: {error}.", hint="One change event per line.") from error
     described = isinstance(event, dict) and "payload" in event and "schema" in event

@@ -61,6 +61,7 @@ def run(
     with (
         load(application) as app,
         Ending() as ending,
+        app.beating(),
         capturing(app, sending=not once) as captures,
         _served(app, address, limits) as state,
     ):
@@ -73,7 +74,7 @@ def run(
                 with suppress(SparkStopped):
                     app.plan(step)
                 step("Opening the views")
-                batches = _batches(app, ending, captures, state, once=once)
+                batches = _batches(app, ending, captures, once=once)
             done = _watch(app, batches, ending, state if address else None, as_json=as_json)
         except KeyboardInterrupt:
             if not ending.asked:
@@ -116,17 +117,16 @@ def _stay(state: Running, error: UsageError) -> None:
     raise typer.Exit(code)
 
 
-def _batches(app: App, ending: Ending, captures: Captures, state: Running, *, once: bool) -> Iterator[Progress]:
+def _batches(app: App, ending: Ending, captures: Captures, *, once: bool) -> Iterator[Progress]:
     # Spark has put its own answer to Ctrl-C in place when it started, which ends the batch.
     ending.install()
 
-    def note(retry: Retry) -> None:
-        state.retries += 1
+    def told(retry: Retry) -> None:
         complain(str(retry))
 
     if once:
-        return _told(app, app.batches(on_retry=note))
-    batches = app.follow(lambda: ending.asked or captures.failure is not None, on_retry=note)
+        return _told(app, app.batches(on_retry=told))
+    batches = app.follow(lambda: ending.asked or captures.failure is not None, on_retry=told)
     return _checked(_told(app, _answering(batches, ending)), captures)
 
 

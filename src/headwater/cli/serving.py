@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from headwater.app import App
-from headwater.cli.output import say, warn
+from headwater.cli.output import complain, say, warn
+from headwater.server.keeper import Failed, Keeper
 from headwater.server.limits import Limits
 from headwater.server.running import PORT, Address, Server, is_free
 from headwater.server.service import Running, Service
@@ -58,17 +59,29 @@ def serving(
     *,
     verify: Verify | None = None,
     running: Running | None = None,
-) -> Iterator[Server]:
-    """Serves an application within the block. Raises `UsageError` if it can not."""
-    service = Service(
-        app,
-        limits=Limits().with_options(limits or ()),
-        tokens_required=address.is_public,
-        secure=address.certificate is not None,
-        verify=verify,
-        running=running,
-    )
-    with Server(service, address) as server:
+) -> Iterator[Keeper]:
+    """Serves an application within the block. Raises `UsageError` if it cannot start.
+
+    A server that fails later is started again, and what is in the block goes on.
+    """
+    allowed, state = Limits().with_options(limits or ()), running or Running()
+
+    def make(at: Address) -> Server:
+        service = Service(
+            app,
+            limits=allowed,
+            tokens_required=at.is_public,
+            secure=at.certificate is not None,
+            verify=verify,
+            running=state,
+        )
+        return Server(service, at)
+
+    def tell(failed: Failed) -> None:
+        state.server_restarts += 1
+        complain(str(failed))
+
+    with Keeper(make, address, tell) as server:
         if address.is_public and address.certificate is None:
             warn("Tokens and records travel in the clear: use --tls-certificate, or a proxy that does.")
         say(f"Serving {app.name} at {server.url}")

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Protocol, Self
+
+from headwater.errors import TooManyOpenFiles
+from headwater.system.background import Background
+
+PASSING = (OSError, TooManyOpenFiles)
+"""What the machine refuses for a while, such as one more open file: it is tried again. All else is told."""
 
 
 class Runs(Protocol):
     """What captures a source or sends to a sink: until it is stopped, or only a person can mend what has happened."""
+
+    @property
+    def title(self) -> str:
+        """What it is called where background work is shown."""
 
     def run(self) -> None: ...
 
@@ -23,23 +34,19 @@ class Captures:
 
     def __init__(self, captures: Iterable[Runs]) -> None:
         self._captures = list(captures)
-        self._threads: list[threading.Thread] = []
+        self._threads: list[Background] = []
         self._changed = threading.Event()
         self.failure: BaseException | None = None
 
     def __enter__(self) -> Self:
-        for number, capture in enumerate(self._captures):
-            thread = threading.Thread(
-                target=self._run, args=(capture,), name=f"headwater-capture-{number}", daemon=True
-            )
-            self._threads.append(thread)
-            thread.start()
+        for capture in self._captures:
+            self._threads.append(Background(capture.title, partial(self._run, capture), restarts_on=PASSING).start())
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
         for thread in self._threads:
-            thread.join()
+            thread.stop()
 
     def stop(self) -> None:
         """Lets all of them end soon."""
@@ -65,6 +72,8 @@ class Captures:
     def _run(self, capture: Runs) -> None:
         try:
             capture.run()
+        except PASSING:
+            raise
         except BaseException as error:  # noqa: BLE001 - whoever waits is told
             self.failure = self.failure or error
             self._changed.set()

@@ -54,7 +54,7 @@ ACTIONS = (
            f"{DATABASE_DOWN_SECONDS:.0f} s. Nobody can buy; people still look around."),
     Action("start-database", "Start the database", "Now, without waiting."),
     Action("poison", "Send a poison event", "One record that its topic refuses and one that makes a view fail. Both "
-           "are set aside as dead letters, and everything else goes on."),
+           "are set aside as dead letters, and everything else keeps running."),
     Action("late", "Send late events", f"{LATE_COUNT} page views of the last 90 minutes, from phones that had no "
            "network. Results that were published long ago are corrected."),
     Action("burst", f"Burst of {BURST_COUNT:,} events", "Page views, as fast as the log takes them."),

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from headwater.model.coercion import Misfit, describe
+from headwater.model.strict_json import duplicate_keys
 
 Decoded: TypeAlias = tuple[Sequence[Mapping[str, object]], dict[int, Misfit]]
 
@@ -30,10 +31,12 @@ def split(data: bytes) -> list[bytes]:
 def decode(lines: Sequence[bytes], *, exact: bool) -> Decoded:
     """The object of each line, and by line number those that are none, which are empty objects in the result.
 
-    If `exact`, a number with a point or an exponent is a Decimal, otherwise a float.
+    An object with a name more than once is none. If `exact`, a number with a point or an exponent is a Decimal,
+    otherwise a float.
     """
     decoder = json.JSONDecoder(parse_float=Decimal if exact else None, parse_constant=_refuse_constant)
-    return _decode_all(lines, decoder) or _decode_each(lines, decoder)
+    rows, misfits = _decode_all(lines, decoder) or _decode_each(lines, decoder)
+    return _without_duplicates(lines, rows, misfits)
 
 
 def with_binary(rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> Sequence[Mapping[str, object]]:
@@ -95,6 +98,16 @@ def _decode_each(lines: Sequence[bytes], decoder: json.JSONDecoder) -> Decoded:
             misfits[at] = Misfit("a JSON object", describe(line))
         rows.append(row if isinstance(row, dict) else {})
     return rows, misfits
+
+
+def _without_duplicates(
+    lines: Sequence[bytes], rows: Sequence[Mapping[str, object]], misfits: dict[int, Misfit]
+) -> Decoded:
+    doubled = duplicate_keys(lines, list(map(len, rows)), all_json=not misfits)
+    if not doubled:
+        return rows, misfits
+    kept = [{} if at in doubled else row for at, row in enumerate(rows)]
+    return kept, {**misfits, **{at: Misfit("one value", "several", key) for at, key in doubled.items()}}
 
 
 def _refuse_constant(name: str) -> object:

@@ -33,10 +33,11 @@ def to_arrow(rows: Rows, schema: pa.Schema, *, key: tuple[str, ...] = ()) -> tup
 def parse_json_lines(
     data: bytes, schema: pa.Schema, *, key: tuple[str, ...] = ()
 ) -> tuple[pa.Table, list[RejectedRecord]]:
-    """As `to_arrow`, for one JSON object per line; blank lines are not counted. Of a name given twice the last counts.
+    """As `to_arrow`, for one JSON object per line; blank lines are not counted.
 
-    A rejected record's `original` is its line. Decimals are read from their digits, never through a float, and a number
-    that is too large for a double is rejected. Text for a binary column is base64.
+    A record with a name more than once is rejected. A rejected record's `original` is its line. Decimals are read from
+    their digits, never through a float, and a number that is too large for a double is rejected. Text for a binary
+    column is base64.
     """
     lines = jsonlines.split(data)
     exact = jsonlines.needs_digits(schema)

@@ -18,6 +18,7 @@ from headwater.server.console_files import serve_file
 from headwater.server.endpoint import Call, Endpoint, json_answer
 from headwater.server.failures import Refused
 from headwater.server.gate import Gate
+from headwater.server.pacing import Pace
 from headwater.server.service import Service
 
 
@@ -48,7 +49,7 @@ def build(service: Service, more: Sequence[Endpoint] = ()) -> ASGIApp:
     app = Starlette(routes=routes(service, endpoints), exception_handlers={HTTPException: _refuse, Exception: _break})
     app.state.endpoints = endpoints
     app.router.redirect_slashes = False
-    return Gate(app, needs_tokens=lambda: service.needs_tokens)
+    return Gate(Pace(app, service), needs_tokens=lambda: service.needs_tokens)
 
 
 def routes(service: Service, endpoints: Sequence[Endpoint] = ENDPOINTS) -> list[Route]:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from headwater.engine.manifest import Size
 from headwater.engine.store import Published
 from headwater.model.encoding import format_instant
-from headwater.server.history import freshness
 
 
 def batch_json(batch: Published) -> dict[str, object]:
@@ -33,3 +32,9 @@ def size_json(size: Size | None) -> dict[str, int] | None:
 def instant(microseconds: int) -> str:
     """A time as the store has it."""
     return format_instant(datetime.fromtimestamp(microseconds / 1e6, UTC))
+
+
+def freshness(batch: Published) -> float | None:
+    """The seconds from the last commit that a batch covers to its publication."""
+    committed_at = batch.stats.get("committed_at")
+    return None if committed_at is None else max(0.0, (batch.published_at - committed_at) / 1e6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pyarrow as pa
 import pyarrow.types as pat
@@ -26,8 +26,10 @@ _PLAIN = (
 _WITH_GZIP_HEADER = 16 + zlib.MAX_WBITS
 
 
-async def read(chunks: AsyncIterator[bytes], announced: str | None, limit: int) -> bytes:
-    """The body as it is sent. Raises `Refused` as soon as it is too large."""
+async def read(
+    chunks: AsyncIterator[bytes], announced: str | None, limit: int, on_bytes: Callable[[int], None]
+) -> bytes:
+    """The body as it is sent. Raises `Refused` as soon as it is too large, and what `on_bytes` does for each part."""
     if announced is not None and announced.isdigit() and int(announced) > limit:
         raise too_large("The body", limit, "bytes")
     parts, size = list[bytes](), 0
@@ -35,6 +37,7 @@ async def read(chunks: AsyncIterator[bytes], announced: str | None, limit: int) 
         size += len(chunk)
         if size > limit:
             raise too_large("The body", limit, "bytes")
+        on_bytes(len(chunk))
         parts.append(chunk)
     return b"".join(parts)
 

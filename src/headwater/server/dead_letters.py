@@ -180,8 +180,9 @@ def find(service: Service, identity: str) -> dict[str, object]:
 
 async def send(call: Call) -> Response:
     service = call.service
-    body = await call.body(service.limits.body_bytes_max)
-    done = await service.threads.append(_send, service, call["id"], body)
+    async with call.body(service.limits.body_bytes_max) as body:
+        with service.append_slot():
+            done = await service.threads.append(_send, service, call["id"], body)
     return answer(done, Position.parse(str(done["position"])))
 
 

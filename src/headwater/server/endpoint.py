@@ -6,10 +6,10 @@ The router, the checks and the OpenAPI document are all made from the declaratio
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,9 +17,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from headwater.errors import HeadwaterError, InternalError
+from headwater.model import strict_json
 from headwater.server import bodies, gate
 from headwater.server.answers import EventStream, failure
-from headwater.server.failures import Refused, bad_request, no_token
+from headwater.server.budget import Hold
+from headwater.server.failures import Refused, bad_request, no_token, too_many
 from headwater.server.parameters import Parameter, header_values, values
 from headwater.server.service import Service
 from headwater.server.shapes import Shape
@@ -64,26 +66,47 @@ class Call:
         """The media type of the body, without parameters."""
         return self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
-    async def body(self, limit: int) -> bytes:
-        """The body, unpacked, of so many bytes at most. Raises `Refused`."""
+    @asynccontextmanager
+    async def body(self, limit: int) -> AsyncIterator[bytes]:
+        """The body, unpacked, of so many bytes at most, which counts as in memory until the end of the block.
+
+        Raises `Refused`.
+        """
         encoding = bodies.check_encoding(self.request.headers.get("content-encoding", "identity").strip().lower())
+        with self.service.bodies.hold() as hold:
+            sent = await self._sent(limit, hold)
+            if encoding == "identity":
+                yield sent
+                return
+            unpacked = await self.service.threads.run(bodies.unpacked, sent, encoding, limit)
+            _take(hold, len(unpacked))
+            yield unpacked
+
+    async def _sent(self, limit: int, hold: Hold) -> bytes:
+        """The body as it is sent. It has no claim on anything but its own bytes until all of it is there."""
+        announced = self.request.headers.get("content-length")
         try:
-            async with asyncio.timeout(self.service.limits.body_seconds_max):
-                sent = await bodies.read(self.request.stream(), self.request.headers.get("content-length"), limit)
+            async with asyncio.timeout(self.service.limits.body_seconds_max) as timer:
+                with hold.waiting(timer):
+                    return await bodies.read(self.request.stream(), announced, limit, lambda size: _take(hold, size))
         except TimeoutError as error:
-            raise Refused(408, "too_slow", "The body did not come in time.") from error
-        if encoding == "identity":
-            return sent
-        return await self.service.threads.run(bodies.unpacked, sent, encoding, limit)
+            slow = Refused(408, "too_slow", "The body did not come in time.")
+            refused = too_many("bodies in memory") if hold.gave_way else slow
+            # The rest of the body may never come, and no other request can come before it.
+            refused.headers["Connection"] = "close"
+            raise refused from error
 
     async def text_member(self, name: str, hint: str) -> str:
         """The one member of the body, which is a JSON object, and its value a text. Raises `Refused`."""
         try:
-            asked = json.loads(await self.body(self.service.limits.request_bytes_max))
+            async with self.body(self.service.limits.request_bytes_max) as body:
+                asked = strict_json.loads(body)
             text = asked.get(name) if isinstance(asked, dict) and asked.keys() == {name} else None
             if isinstance(text, str):
                 text.encode()  # JSON can write half of a character, which is not text
                 return text
+        except strict_json.DuplicateKey as error:
+            raise bad_request(f"{error}.", hint) from error
         except (ValueError, RecursionError) as error:
             raise bad_request("The body is not JSON.", hint) from error
         raise bad_request(f"The body is an object with nothing but a text `{name}`.", hint)
@@ -146,6 +169,11 @@ class Endpoint:
             # A stream may last for days, and its token may be revoked meanwhile.
             response.check = lambda: _check_known(service, token)
         return response
+
+
+def _take(hold: Hold, size: int) -> None:
+    if not hold.take(size):
+        raise too_many("bodies in memory")
 
 
 def _check_known(service: Service, token: Token) -> None:

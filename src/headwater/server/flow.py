@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from headwater.engine.store import Generation
 from headwater.server import bodies, sse
 from headwater.server.answers import HEARTBEAT_SECONDS, EventStream, answer
 from headwater.server.batches import size_json
@@ -75,9 +76,9 @@ def graph(service: Service) -> dict[str, object]:
     current = service.reader.current()
     log_position = service.log.position()
     rates = service.history.rates()
+    not_kept = service.processes.not_kept()
     definition: Mapping[str, Any] = {} if current is None else current.definition
     behind = None if current is None else max(0, log_position.commit - current.position.commit)
-    last = service.history.samples[-1] if service.history.samples else None
     nodes: list[dict[str, object]] = []
     edges: list[dict[str, object]] = []
     _sources(service, nodes, edges)
@@ -85,7 +86,16 @@ def graph(service: Service) -> dict[str, object]:
     for view in dict.fromkeys([*definition.get("views", {}), *service.app.views]):
         size = size_json(service.history.sizes.state.get(f"view/{view}"))
         rate = rates["views"].get(view)
-        nodes.append(_node("view", view, per_second=rate, size=size, verification=service.verifications.state(view)))
+        nodes.append(
+            _node(
+                "view",
+                view,
+                per_second=rate,
+                size=size,
+                verification=service.verifications.state(view),
+                not_kept=not_kept.get(view),
+            )
+        )
         for read in definition.get("reads", {}).get(view, []):
             kind = "view" if read in definition.get("views", {}) else "topic"
             edges.append(_edge(kind, read, "view", view, rates[f"{kind}s"].get(read)))
@@ -103,10 +113,17 @@ def graph(service: Service) -> dict[str, object]:
         "log_position": str(log_position),
         "behind": behind,
         "status": status(service, behind),
-        "freshness_seconds": None if last is None else last.freshness_seconds,
+        "freshness_seconds": _freshness(service, current),
         "nodes": nodes,
         "edges": edges,
     }
+
+
+def _freshness(service: Service, current: Generation | None) -> float | None:
+    """As measured now, or what the newest sample has, which also knows of batches that came and went."""
+    now = service.freshness.seconds(current)
+    sampled = service.history.samples[-1].freshness_seconds if service.history.samples else None
+    return now if now is None or sampled is None else max(now, sampled)
 
 
 def _sources(service: Service, nodes: list[dict[str, object]], edges: list[dict[str, object]]) -> None:
@@ -117,8 +134,8 @@ def _sources(service: Service, nodes: list[dict[str, object]], edges: list[dict[
         nodes.append(_node("statsd", "statsd", **service.statsd.to_json()))
         edges.append(_edge("statsd", "statsd", "topic", service.statsd.inlet.topic, None))
     topics = [topic.name for topic in service.log.topics()]
-    for name in getattr(service.app, "sources", {}):
-        nodes.append(_node("capture", name))
+    for name, process in service.processes.captures().items():
+        nodes.append(_node("capture", name, running=process.running))
         edges.extend(_edge("capture", name, "topic", topic, None) for topic in topics if topic.startswith(f"{name}."))
     sent = [topic for topic in topics if service.counters.get("headwater_http_records_total", topic=topic)]
     if sent:

@@ -8,6 +8,7 @@ answered. And it can not send anything but reads, because browsers say where a r
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
@@ -16,8 +17,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.server.answers import failure
 from headwater.server.failures import Refused
+from headwater.server.protocol import AUTHORITY
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -46,6 +49,22 @@ def check_host(host: str) -> None:
             "This server is not reached by that name.",
             hint="Use localhost, or make a token: `headwater token`.",
         )
+
+
+def host_of(scope: Scope) -> str:
+    """The one host that a request was sent to, empty in old HTTP without one. Raises `Refused`.
+
+    What is in front of the server may go by another one of several hosts than the server does.
+    """
+    hosts: list[str] = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
+    in_uri = scope.get("extensions", {}).get(AUTHORITY, {}).get("text")
+    if len(hosts) > 1 or (in_uri is not None and [in_uri.lower()] != hosts):
+        raise _wrong_host("The request names several hosts.")
+    if not hosts and scope["http_version"] == "1.0":
+        return ""
+    if not hosts or not _HOST.fullmatch(hosts[0]):
+        raise _wrong_host("The request names no host, or something else in its place.")
+    return hosts[0]
 
 
 def check_origin(method: str, headers: Mapping[str, str]) -> None:
@@ -87,8 +106,9 @@ class Gate:
 
         headers = Headers(scope=scope)
         try:
+            host = host_of(scope)
             if not self._needs_tokens():
-                check_host(headers.get("host", ""))
+                check_host(host)
             check_origin(scope["method"], headers)
         except Refused as refused:
             await failure(refused)(scope, receive, with_headers)
@@ -100,6 +120,10 @@ def _name(host: str) -> str:
     if host.startswith("["):
         return host.partition("]")[0].removeprefix("[")
     return host.partition(":")[0].lower()
+
+
+def _wrong_host(message: str) -> Refused:
+    return Refused(400, "wrong_host", message, hint="Send one Host header, with a name or an address, and a port.")
 
 
 def _foreign() -> Refused:

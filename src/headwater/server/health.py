@@ -7,17 +7,21 @@ from importlib.metadata import version
 
 from starlette.responses import Response
 
-from headwater.errors import HeadwaterError
 from headwater.log.lag import Lag
+from headwater.model.encoding import format_instant
 from headwater.server import bodies
 from headwater.server.answers import answer
 from headwater.server.console_files import INDEX, file_answer, wants_page
 from headwater.server.counters import Family, counter, gauge, render
 from headwater.server.endpoint import COOKIE, Answer, Call, Endpoint, json_answer
-from headwater.server.failures import error_body, no_token
+from headwater.server.failures import no_token
+from headwater.server.pipelines import failure_of
+from headwater.server.readiness import problems, status_of
 from headwater.server.service import Service
-from headwater.server.shapes import ANYTHING, TEXT, YES_NO, by_name, many, maybe, thing
+from headwater.server.shapes import ANYTHING, TEXT, WHOLE, YES_NO, by_name, many, maybe, thing
 from headwater.server.tokens import Token
+from headwater.server.vitals import vitals
+from headwater.system.background import BackgroundState, background_states
 
 TAG = "Health"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -34,31 +38,26 @@ async def root(call: Call) -> Response:
 
 
 async def healthz(_call: Call) -> Response:
-    return answer({"status": "ok"})
+    states = background_states()
+    body = {
+        "status": "degraded" if any(state.restarting for state in states) else "ok",
+        "background": {state.name: _background_json(state) for state in states},
+    }
+    return answer(body)
+
+
+def _background_json(state: BackgroundState) -> dict[str, object]:
+    """What everybody may know: an error itself is in the server's log."""
+    failed_at = None if state.failed_at is None else format_instant(state.failed_at)
+    status = "restarting" if state.restarting else "running"
+    return {"status": status, "restarts": state.restarts, "failed_at": failed_at}
 
 
 async def readyz(call: Call) -> Response:
-    checks = await call.service.threads.run(_checks, call.service)
-    ready = all(check is None for check in checks.values())
-    body = {"status": "ready" if ready else "not_ready", "checks": checks}
-    return answer(body, status=200 if ready else 503)
-
-
-def _checks(service: Service) -> dict[str, object]:
-    """What is wrong with each part, None where nothing is."""
-    checks: dict[str, object] = {"log": None, "views": None, "pipeline": None}
-    try:
-        service.log.position()
-    except HeadwaterError as error:
-        checks["log"] = error_body(error)["error"]
-    try:
-        if service.app.views and service.reader.position() is None:
-            checks["views"] = {"code": "not_yet", "message": "Nothing is published yet.", "hint": "Wait for it."}
-    except HeadwaterError as error:
-        checks["views"] = error_body(error)["error"]
-    if service.running.failure is not None:
-        checks["pipeline"] = error_body(service.running.failure)["error"]
-    return checks
+    found = await call.service.threads.run(problems, call.service)
+    status = status_of(found)
+    checks = {name: None if problem is None else problem.error for name, problem in found.items()}
+    return answer({"status": status, "checks": checks}, status=503 if status == "not_ready" else 200)
 
 
 async def metrics(call: Call) -> Response:
@@ -90,9 +89,6 @@ def families(service: Service) -> Iterator[Family]:
         yield counter("headwater_batches_total", "Batches ever published.", [({}, current.batch)])
     last = service.history.samples[-1] if service.history.samples else None
     if last is not None:
-        if last.freshness_seconds is not None:
-            about = "From a commit to its publication in the views, of the last batch."
-            yield gauge("headwater_freshness_seconds", about, [({}, last.freshness_seconds)])
         if last.batch_seconds is not None:
             yield gauge("headwater_batch_seconds", "How long the last batch took.", [({}, last.batch_seconds)])
         about = "Rows of views that changed since the server started."
@@ -107,10 +103,8 @@ def families(service: Service) -> Iterator[Family]:
     if service.app.webhooks:
         yield from _webhooks(service)
     yield gauge("headwater_excluded_records", "Records that views refuse.", [({}, len(reader.excluded()))])
-    yield gauge("headwater_pipeline_failed", "1 if it failed.", [({}, float(service.running.failure is not None))])
-    if service.running.runs_here:
-        about = "Batches tried again because a process of Spark's was lost."
-        yield counter("headwater_pipeline_retries_total", about, [({}, service.running.retries)])
+    yield gauge("headwater_pipeline_failed", "1 if it failed.", [({}, float(failure_of(service) is not None))])
+    yield from vitals(service, current)
     yield from _own(service)
 
 
@@ -142,6 +136,14 @@ def _own(service: Service) -> Iterator[Family]:
     yield counters.family("headwater_http_records_total", "Records appended over HTTP.")
     yield counters.family("headwater_streams_stalled_total", "Streams ended because the client took nothing.")
     yield counters.family("headwater_queries_ended_total", "Queries ended by a limit.")
+    about = "Servers started again because one had failed."
+    yield counter("headwater_server_restarts_total", about, [({}, service.running.server_restarts)])
+    yield gauge("headwater_connections", "Open connections.", [({}, len(service.connections))])
+    yield counters.family("headwater_connections_refused_total", "Connections closed because there were too many.")
+    yield counters.family("headwater_connections_ended_total", "Connections ended by a limit.")
+    yield counters.family("headwater_answers_dropped_total", "Answers that their clients did not take in time.")
+    in_flight = [({"of": "bodies"}, service.bodies.bytes), ({"of": "answers"}, service.answers.bytes)]
+    yield gauge("headwater_bytes_in_flight", "Bodies and answers in memory.", in_flight)
     yield gauge("headwater_streams", "Open streams of events.", [({}, service.streams)])
     subscribers = [({"view": view}, count) for view, count in service.subscribers().items()]
     yield gauge("headwater_subscribers", "Followers of a view.", subscribers)
@@ -195,6 +197,9 @@ async def end_session(call: Call) -> Response:
 PAGE = thing(name=TEXT, text=TEXT, module=TEXT)
 SESSION = thing(scope=TEXT, token=maybe(TEXT), tokens_needed=YES_NO, pages=many(PAGE))
 SIGN_IN = {**thing(token=TEXT), "additionalProperties": False}
+ALIVE = thing(
+    status=TEXT, background=by_name(thing(status=TEXT, restarts=WHOLE, failed_at=maybe(TEXT))),
+)  # fmt: skip
 READY = thing(status=TEXT, checks=by_name(ANYTHING))
 
 ENDPOINTS = (
@@ -207,12 +212,16 @@ ENDPOINTS = (
         None, tag=TAG,
     ),
     Endpoint(
-        "GET", "/healthz", healthz, "Whether the server lives", {200: json_answer("It does.", thing(status=TEXT))},
-        None, tag=TAG,
+        "GET", "/healthz", healthz, "Whether the server lives, and what it keeps running",
+        {200: json_answer("`ok`, or `degraded` while background work is about to restart.", ALIVE)}, None, tag=TAG,
     ),
     Endpoint(
-        "GET", "/readyz", readyz, "Whether there is something to read, and nothing has failed",
-        {200: json_answer("It is ready.", READY), 503: json_answer("It is not, and why.", READY)}, None, tag=TAG,
+        "GET", "/readyz", readyz, "Whether there is something to read, everything runs, and nothing has failed",
+        {
+            200: json_answer("`ready`, or `degraded` and why.", READY),
+            503: json_answer("`not_ready`, and why.", READY),
+        },
+        None, tag=TAG,
     ),
     Endpoint(
         "GET", "/metrics", metrics, "Figures for Prometheus", {200: Answer("Text.", {"text/plain": TEXT})}, tag=TAG

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,7 +14,10 @@ from headwater.engine.store import Generation, Published
 from headwater.errors import HeadwaterError
 from headwater.log.embedded import EmbeddedLog
 from headwater.model.encoding import format_instant
+from headwater.server.batches import freshness
+from headwater.server.freshness import Freshness
 from headwater.server.threads import Threads
+from headwater.system.background import kept
 
 SAMPLE_SECONDS = 1.0
 SIZES_EVERY = 10
@@ -69,19 +71,20 @@ class Sizes:
 class History:
     """Samples, the newest last. Its methods belong to the event loop; `sample` runs in a thread."""
 
-    def __init__(self, log: EmbeddedLog, reader: Reader, threads: Threads, seconds_max: int) -> None:
-        self._log, self._reader, self._threads = log, reader, threads
+    def __init__(self, log: EmbeddedLog, reader: Reader, threads: Threads, fresh: Freshness, seconds_max: int) -> None:
+        self._log, self._reader, self._threads, self._fresh = log, reader, threads, fresh
         self.samples: deque[Sample] = deque(maxlen=max(2, int(seconds_max / SAMPLE_SECONDS)))
         self.sizes = Sizes()
         self._changed: Counter[str] = Counter()
         self._seen: tuple[int, int] | None = None
         self._last: Published | None = None
+        self._published: list[Published] = []
         self._count = 0
         self._moved = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
+        self._task = asyncio.create_task(kept("history", self._run))
 
     def release(self) -> None:
         """Lets nobody wait for the next sample."""
@@ -123,7 +126,7 @@ class History:
     async def _run(self) -> None:
         while True:
             # What is busy or damaged is told to whoever reads it; a chart has a gap there.
-            with suppress(HeadwaterError, sqlite3.Error, OSError):
+            with suppress(HeadwaterError, OSError):
                 self.samples.append(await self._threads.run(self.sample))
                 self._wake()
             await asyncio.sleep(SAMPLE_SECONDS)
@@ -148,7 +151,7 @@ class History:
             log_position=position,
             view_position=None if current is None else current.position.commit,
             behind=None if current is None else max(0, position - current.position.commit),
-            freshness_seconds=None if last is None else freshness(last),
+            freshness_seconds=self._freshness(current),
             batch=None if last is None else last.batch,
             batch_seconds=None if last is None else last.stats.get("seconds"),
             batch_records=None if last is None else last.stats.get("records"),
@@ -157,16 +160,23 @@ class History:
             lag=dict(lag),
         )
 
+    def _freshness(self, current: Generation | None) -> float | None:
+        """How stale the views are; at least as stale as what was published since the last sample had become."""
+        now = self._fresh.seconds(current)
+        waited = [freshness(one) or 0.0 for one in self._published]
+        return None if now is None else max([now, *waited])
+
     def _take_batches(self, current: Generation | None) -> None:
         """Adds up the changes of batches that were published since the last sample."""
+        self._published = []
         if current is None or self._seen == (current.id, current.batch):
             return
         published = self._reader.published(BATCHES_LOOKED_AT)
         if self._seen is not None:
             same = self._seen[0] == current.id
-            for one in published:
-                if not same or one.batch > self._seen[1]:
-                    self._changed.update(one.stats.get("changes") or {})
+            self._published = [one for one in published if not same or one.batch > self._seen[1]]
+            for one in self._published:
+                self._changed.update(one.stats.get("changes") or {})
         for view in current.definition.get("views", {}):
             self._changed.setdefault(view, 0)
         self._seen = (current.id, current.batch)
@@ -175,9 +185,3 @@ class History:
     def _wake(self) -> None:
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
-
-
-def freshness(batch: Published) -> float | None:
-    """The seconds from the last commit that a batch covers to its publication."""
-    committed_at = batch.stats.get("committed_at")
-    return None if committed_at is None else max(0.0, (batch.published_at - committed_at) / 1e6)

@@ -9,10 +9,11 @@ from starlette.responses import Response
 
 from headwater.model.inlets import Hook
 from headwater.model.position import Position
+from headwater.model.strict_json import DuplicateKey, duplicate_key
 from headwater.server import bodies, signatures
 from headwater.server.answers import answer
 from headwater.server.endpoint import Call, Endpoint, json_answer
-from headwater.server.failures import Refused, bad_request, too_many
+from headwater.server.failures import Refused, bad_request
 from headwater.server.parameters import path
 from headwater.server.records import APPENDED, append_once
 from headwater.server.service import Service
@@ -26,14 +27,9 @@ async def receive(call: Call) -> Response:
     hook = service.app.hooks.get(call["name"])
     if hook is None:
         raise Refused(404, "unknown_hook", f"There is no hook {call['name'][:100]!r}.")
-    if service.appends >= service.limits.appends_waiting_max:
-        raise too_many("appends")
-    service.appends += 1
-    try:
-        body = await call.body(service.limits.body_bytes_max)
-        done = await service.threads.append(_append, service, hook, call.request.headers, body)
-    finally:
-        service.appends -= 1
+    async with call.body(service.limits.body_bytes_max) as body:
+        with service.append_slot():
+            done = await service.threads.append(_append, service, hook, call.request.headers, body)
     return answer(done, Position.parse(str(done["position"])))
 
 
@@ -43,6 +39,9 @@ def _append(service: Service, hook: Hook, headers: Mapping[str, str], body: byte
         text = body.decode()
     except UnicodeDecodeError as error:
         raise bad_request("The body is not text.") from error
+    key = duplicate_key(body)
+    if key is not None:
+        raise bad_request(f"{DuplicateKey(key)}.", "Programs differ in which of the values they take.")
     row = {"id": delivery.id, "event": delivery.event, "body": text, "sent_at": delivery.sent_at}
     # A sender that got no answer sends again, under the same id.
     return append_once(service, hook.topic, [row], f"hook {delivery.id}", body, records=1)

@@ -20,6 +20,7 @@ from headwater.engine.subscription import Changes, Subscription
 from headwater.errors import HeadwaterError, InternalError, UsageError
 from headwater.server import sse
 from headwater.server.answers import HEARTBEAT_SECONDS
+from headwater.server.budget import Hold
 from headwater.server.failures import error_body, message_of
 from headwater.server.frames import frames, mark_of
 from headwater.server.limits import Limits
@@ -57,11 +58,14 @@ class Hub:
         self._ended.set()
         self._wake()
 
-    async def events(self, after: Mark | None) -> AsyncGenerator[bytes]:
-        """The content and then every change, or every change after a mark; ends when the subscriber is dropped."""
+    async def events(self, after: Mark | None, hold: Hold) -> AsyncGenerator[bytes]:
+        """The content and then every change, or every change after a mark; ends when the subscriber is dropped.
+
+        The hold is of what the subscriber has in memory for itself alone.
+        """
         self.subscribers += 1
         try:
-            async with aclosing(self._events(after)) as events:
+            async with aclosing(self._events(after, hold)) as events:
                 async for event in events:
                     yield event
         except _Ended:
@@ -70,11 +74,11 @@ class Hub:
         finally:
             self.subscribers -= 1
 
-    async def _events(self, after: Mark | None) -> AsyncGenerator[bytes]:
+    async def _events(self, after: Mark | None, hold: Hold) -> AsyncGenerator[bytes]:
         ring = await self.start()
         mark = after
         if after is None or not ring.start <= after <= ring.end:
-            async with aclosing(self._catch_up(ring, after)) as caught_up:
+            async with aclosing(self._catch_up(ring, after, hold)) as caught_up:
                 async for mark, frame in caught_up:  # noqa: B007 - the last mark counts
                     yield frame
         assert mark is not None, "catching up ends with a mark"
@@ -104,7 +108,7 @@ class Hub:
             except TimeoutError:
                 yield sse.HEARTBEAT
 
-    async def _catch_up(self, ring: Ring, after: Mark | None) -> AsyncGenerator[tuple[Mark, bytes]]:
+    async def _catch_up(self, ring: Ring, after: Mark | None, hold: Hold) -> AsyncGenerator[tuple[Mark, bytes]]:
         """What comes before the ring: from the store, or from the content that another subscriber just had."""
         if after is None and self._content is not None and ring.covers(self._content[0]):
             mark, content = self._content
@@ -125,9 +129,11 @@ class Hub:
                     yield floor, reset
                 elif found is not None:
                     known = mark_of(found)
+                    hold.take(found.rows.nbytes)
                     async with aclosing(self._encoded(found, ring)) as encoded:
                         async for frame in encoded:
                             yield known, frame
+                    hold.free(found.rows.nbytes)
                     if ring.covers(known):
                         return
                 elif known is not None:

@@ -12,16 +12,30 @@ from headwater.errors import UsageError
 class Limits:
     """Bytes, rows, seconds and how many at once. Whole numbers above 0."""
 
+    connections_max: int = 4096
+    """Connections; one more is closed. There are fewer where the process may open fewer files."""
+    # All of this machine, and all behind a proxy, are one address: it has to have room for `streams_max` streams and
+    # for as many requests beside them, and it leaves half of all connections to others.
+    connections_per_address_max: int = 2048
+    """Connections of one address, or of one IPv6 network (/64); one more is closed."""
+    header_seconds_max: int = 10
+    """How long a connection may take for a TLS handshake, and then for the headers of a request."""
+    header_bytes_max: int = 64 << 10
+    """Of the headers of a request."""
     body_bytes_max: int = 32 << 20
     """Of a request's body, as it is sent and after it was unpacked."""
     request_bytes_max: int = 1 << 20
     """Of a body that has no records: a query, or a token."""
     body_seconds_max: int = 60
     """How long a body may take to arrive."""
+    bodies_bytes_max: int = 256 << 20
+    """Bodies in memory, those that still arrive and those that are being appended; one more is answered with 429."""
+    answers_bytes_max: int = 256 << 20
+    """Answers in memory that their clients have not taken yet; those that take nothing are dropped beyond that."""
     append_records_max: int = 100_000
     """Of one append."""
     appends_waiting_max: int = 64
-    """Appends that wait for the disk; one more is answered with 429."""
+    """Appends that wait for the disk, each with a body that has arrived; one more is answered with 429."""
     wait_seconds_max: int = 30
     """How long a read may wait for a position."""
     page_rows_max: int = 10_000
@@ -47,7 +61,7 @@ class Limits:
     streams_max: int = 1000
     """Open streams of events; one more is answered with 429."""
     stream_stall_seconds_max: int = 30
-    """A reader of a stream that takes nothing for so long is dropped."""
+    """A reader of a stream or of an answer that takes nothing for so long is dropped."""
     ring_events_max: int = 1000
     """As many changes of a view are kept in memory for those who follow it, as long as they fit the next limit."""
     ring_bytes_max: int = 16 << 20

@@ -16,7 +16,8 @@ from headwater.server.batches import batch_json, instant, size_json
 from headwater.server.endpoint import Call, Endpoint, json_answer
 from headwater.server.failures import error_body
 from headwater.server.parameters import READING, VIEW
-from headwater.server.service import Service, Source
+from headwater.server.processes import PROCESS
+from headwater.server.service import Service
 from headwater.server.shapes import (
     ANYTHING,
     BATCH,
@@ -31,6 +32,7 @@ from headwater.server.shapes import (
     maybe,
     thing,
 )
+from headwater.server.sources import Source
 from headwater.server.views import check_view
 
 TAG = "Operations"
@@ -39,10 +41,12 @@ CAPTURE_SECONDS_MAX = 5.0
 """How long a database may take to say how its capture is."""
 
 PIPELINE = thing(
-    name=TEXT, status=TEXT, runs_here=YES_NO, error=ANYTHING, failed_at=maybe(TEXT), retries=maybe(WHOLE),
-    position=maybe(POSITION), log_position=POSITION, behind=maybe(WHOLE), freshness_seconds=maybe(NUMBER),
-    last_published_at=maybe(TEXT), batches=many(BATCH), generations=many(ANYTHING), state=by_name(SIZE), excluded=WHOLE,
+    name=TEXT, status=TEXT, runs_here=YES_NO, process=maybe(PROCESS), error=ANYTHING, failed_at=maybe(TEXT),
+    retries=maybe(WHOLE), not_kept=by_name(TEXT), position=maybe(POSITION), log_position=POSITION, behind=maybe(WHOLE),
+    freshness_seconds=maybe(NUMBER), last_published_at=maybe(TEXT), batches=many(BATCH), generations=many(ANYTHING),
+    state=by_name(SIZE), excluded=WHOLE,
 )  # fmt: skip
+SOURCE = thing(name=TEXT, process=PROCESS, status=ANYTHING, error=ANYTHING)
 VERIFICATION = {**thing(view=TEXT, status=TEXT), "additionalProperties": True}
 
 
@@ -55,7 +59,7 @@ async def pipelines(call: Call) -> Response:
 
 def pipeline_json(service: Service) -> dict[str, object]:
     """The pipeline of the application."""
-    reader, running = service.reader, service.running
+    reader, running, process = service.reader, service.running, service.processes.pipeline()
     current, log_position = reader.current(), service.log.position()
     batches = [batch_json(one) for one in reader.published(BATCHES_SHOWN)]
     behind = None if current is None else max(0, log_position.commit - current.position.commit)
@@ -63,13 +67,15 @@ def pipeline_json(service: Service) -> dict[str, object]:
         "name": service.app.name,
         "status": status(service, behind),
         "runs_here": running.runs_here,
-        "error": None if running.failure is None else error_body(running.failure)["error"],
-        "failed_at": None if running.failed_at is None else format_instant(running.failed_at),
-        "retries": running.retries if running.runs_here else None,
+        "process": None if process is None else process.to_json(),
+        "error": failure_of(service),
+        "failed_at": _failed_at(service),
+        "retries": None if process is None else process.about.get("retries"),
+        "not_kept": service.processes.not_kept(),
         "position": None if current is None else str(current.position),
         "log_position": str(log_position),
         "behind": behind,
-        "freshness_seconds": batches[-1]["freshness_seconds"] if batches else None,
+        "freshness_seconds": service.freshness.seconds(current),
         "last_published_at": batches[-1]["published_at"] if batches else None,
         "batches": batches,
         "generations": [
@@ -89,12 +95,35 @@ def pipeline_json(service: Service) -> dict[str, object]:
 
 
 def status(service: Service, behind: int | None) -> str:
-    """In one word. Whether a pipeline in another process runs can only be seen by what it publishes."""
-    if service.running.failure is not None:
+    """In one word. What does not run is not up to date, whatever was published before."""
+    process = service.processes.pipeline()
+    if failure_of(service) is not None:
         return "failed"
+    if process is not None and not process.running:
+        return "waiting" if behind is None else "not_running"
     if behind is None:
-        return "starting" if service.running.runs_here else "waiting"
+        return "starting"
+    if not all(capture.running for capture in service.processes.captures().values()):
+        return "capture_not_running"
     return "up_to_date" if behind == 0 else "behind"
+
+
+def failure_of(service: Service) -> Mapping[str, object] | None:
+    """What ended the pipeline, here or in another process; None if nothing did."""
+    if service.running.failure is not None:
+        about = error_body(service.running.failure)["error"]
+        assert isinstance(about, dict)
+        return about
+    process = service.processes.pipeline()
+    return None if process is None or process.heartbeat is None else process.heartbeat.error
+
+
+def _failed_at(service: Service) -> str | None:
+    if service.running.failed_at is not None:
+        return format_instant(service.running.failed_at)
+    process = service.processes.pipeline()
+    last = None if process is None else process.heartbeat
+    return None if last is None or last.error is None or last.ended_at is None else instant(last.ended_at)
 
 
 async def verify(call: Call) -> Response:
@@ -108,22 +137,28 @@ async def verification(call: Call) -> Response:
 
 
 async def capture(call: Call) -> Response:
-    sources: Mapping[str, Source] = getattr(call.service.app, "sources", {})
+    sources: Mapping[str, Source] = call.service.app.sources
     found = await asyncio.gather(*(_source(call.service, name, source) for name, source in sources.items()))
     return answer({"sources": found})
 
 
 async def _source(service: Service, name: str, source: Source) -> dict[str, Any]:
+    process = service.processes.captures()[name].to_json()
     try:
         async with asyncio.timeout(CAPTURE_SECONDS_MAX):
             status = await service.threads.run(source.status)
     except TimeoutError:
         message = f"The database did not answer within {CAPTURE_SECONDS_MAX:g} s."
-        return {"name": name, "status": None, "error": {"code": "no_answer", "message": message, "hint": ""}}
+        return {
+            "name": name,
+            "process": process,
+            "status": None,
+            "error": {"code": "no_answer", "message": message, "hint": ""},
+        }
     except HeadwaterError as error:
-        return {"name": name, "status": None, **error_body(error)}
+        return {"name": name, "process": process, "status": None, **error_body(error)}
     shown = asdict(status) if is_dataclass(status) and not isinstance(status, type) else status
-    return {"name": name, "status": shown, "error": None}
+    return {"name": name, "process": process, "status": shown, "error": None}
 
 
 async def statsd(call: Call) -> Response:
@@ -147,8 +182,8 @@ ENDPOINTS = (
         parameters=(VIEW,), tag=TAG,
     ),
     Endpoint(
-        "GET", "/capture", capture, "The databases that are captured, and how far",
-        {200: json_answer("By source.", thing(sources=many(thing(name=TEXT, status=ANYTHING, error=ANYTHING))))},
+        "GET", "/capture", capture, "The databases that are captured, who captures them, and how far they are",
+        {200: json_answer("By source.", thing(sources=many(SOURCE)))},
         tag=TAG,
     ),
     Endpoint(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from headwater.engine.reading import Reader
 from headwater.errors import HeadwaterError
 from headwater.log.embedded import EmbeddedLog
 from headwater.model.position import START, Position
+from headwater.system.background import Background
 
 LOOK_EVERY = timedelta(milliseconds=250)
 """How long a thread waits at most before it looks whether it shall end."""
@@ -70,20 +70,15 @@ class Watched:
         self._moving, self._name = moving, name
         self._waiting: dict[asyncio.Future[None], Position | None] = {}
         self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread: Background | None = None
 
     async def start(self) -> None:
         """Begins to follow; the position is known when it returns."""
         loop = asyncio.get_running_loop()
         with suppress(HeadwaterError):
             self.position = await loop.run_in_executor(None, self._moving.now)
-        self._thread = threading.Thread(
-            target=self._run,
-            args=(self.position, loop.call_soon_threadsafe),
-            name=f"headwater-{self._name}",
-            daemon=True,
-        )
-        self._thread.start()
+        tell = loop.call_soon_threadsafe
+        self._thread = Background(f"positions-{self._name}", lambda: self._run(self.position, tell)).start()
 
     def release(self) -> None:
         """Lets nobody wait any more: what is not reached by now is not reached."""
@@ -96,7 +91,7 @@ class Watched:
         """Ends the thread, which takes a second at most."""
         self._ended.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.stop()
 
     async def reached(self, wanted: Position | None, seconds: float) -> None:
         """Returns when there is a position, and it is not before `wanted`. Raises `NotYet`."""
@@ -129,7 +124,7 @@ class Watched:
         while not self._ended.is_set():
             try:
                 now = self._moving.next(seen)
-            except (HeadwaterError, sqlite3.Error, OSError):
+            except (HeadwaterError, OSError):
                 # A busy or damaged store is told to whoever reads it; this only waits for what comes after.
                 time.sleep(LOOK_EVERY.total_seconds())
                 continue

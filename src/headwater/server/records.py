@@ -18,7 +18,7 @@ from headwater.model.types import CommitNumber
 from headwater.server import bodies, sse
 from headwater.server.answers import HEARTBEAT_SECONDS, EventStream, answer
 from headwater.server.endpoint import Answer, Call, Endpoint, json_answer
-from headwater.server.failures import Refused, bad_request, error_body, too_many
+from headwater.server.failures import Refused, bad_request, error_body
 from headwater.server.filters import Condition, parse_condition
 from headwater.server.pages import Page, Start, read_page
 from headwater.server.parameters import READING, TOPIC, WHERE, Parameter, limit
@@ -56,16 +56,11 @@ PAGE = thing(position=POSITION, records=many(RECORD), next=TEXT, end=YES_NO, sca
 
 async def append(call: Call) -> Response:
     service, topic = call.service, call["topic"]
-    if service.appends >= service.limits.appends_waiting_max:
-        raise too_many("appends")
-    service.appends += 1
-    try:
-        body = await call.body(service.limits.body_bytes_max)
-        done = await service.threads.append(
-            append_body, service, topic, body, call.content_type, call["Idempotency-Key"], call["partition"]
-        )
-    finally:
-        service.appends -= 1
+    async with call.body(service.limits.body_bytes_max) as body:
+        with service.append_slot():
+            done = await service.threads.append(
+                append_body, service, topic, body, call.content_type, call["Idempotency-Key"], call["partition"]
+            )
     return answer(done, Position.parse(str(done["position"])))
 
 

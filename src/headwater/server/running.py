@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 import socket
 import ssl
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,24 +18,29 @@ import uvicorn
 import uvloop
 
 from headwater.errors import HeadwaterError, UsageError
+from headwater.server import memory
+from headwater.server.acceptor import Acceptor
 from headwater.server.application import build
+from headwater.server.connections import allow_many_files
 from headwater.server.endpoint import Endpoint
 from headwater.server.gate import is_loopback
+from headwater.server.protocol import Connection
 from headwater.server.records import forget_keys
 from headwater.server.service import Service
+from headwater.system.background import kept
 
 BACKLOG = 2048
+UNSENT_BYTES_MAX = 128 << 10
+"""Bytes of a connection that the kernel keeps before it can send them; otherwise it keeps up to 4 MB of an answer."""
 ENDING_SECONDS_MAX = 3
 """How long requests that are under way may take when the server ends."""
 FORGET_EVERY_SECONDS = 600.0
 """How often idempotency keys that are too old are forgotten."""
+GIVE_BACK_EVERY_SECONDS = 2.0
+"""How often it is looked whether there is memory to give back."""
 SWITCH_SECONDS = 0.001
 """How long a thread that computes keeps others of this process waiting: at Python's own 5 ms, a request that goes
 through three threads waits for 15 ms beside a pipeline that computes."""
-FILES_MAX = 65_536
-"""Open files that the process asks for: each connection is one."""
-
-
 HOST = "127.0.0.1"
 PORT = 8580
 """Where the server listens unless it is told otherwise."""
@@ -79,15 +83,40 @@ logging.getLogger("uvicorn.error").addFilter(_Known())
 
 
 class _Uvicorn(uvicorn.Server):
-    """Tells when it answers requests."""
+    """Accepts within the limits of a service, and tells when it does."""
 
-    def __init__(self, config: uvicorn.Config, ready: threading.Event) -> None:
+    def __init__(
+        self, config: uvicorn.Config, service: Service, listening: socket.socket, ready: threading.Event
+    ) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._service, self._listening, self._ready = service, listening, ready
+        self._acceptor: Acceptor | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        self._acceptor = Acceptor(
+            self._listening,
+            self._service.connections,
+            self._connection,
+            tls=self.config.ssl,
+            handshake_seconds=self._service.limits.header_seconds_max,
+        )
+        self._acceptor.start()
         self._ready.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._acceptor is not None:
+            self._acceptor.close()
+        self._listening.close()
+        await super().shutdown(sockets)
+
+    def _connection(self, on_end: Callable[[], None]) -> Connection:
+        counters = self._service.counters
+
+        def count(limit: str) -> None:
+            counters.add("headwater_connections_ended_total", limit=limit)
+
+        return Connection(self.config, self.server_state, self._service.limits, count, on_end)
 
 
 class Server:
@@ -116,7 +145,7 @@ class Server:
             ssl_keyfile=None if address.key is None else str(address.key),
         )
         self._ready = threading.Event()
-        self._server = _Uvicorn(config, self._ready)
+        self._server = _Uvicorn(config, service, self._socket, self._ready)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="headwater-server", daemon=True)
@@ -152,6 +181,11 @@ class Server:
                 loop.call_soon_threadsafe(self._end)
         self._thread.join()
 
+    def wait(self) -> BaseException | None:
+        """Returns when the server has ended: what it failed with, None if it was stopped."""
+        self._thread.join()
+        return self._failure
+
     def _end(self) -> None:
         self._service.close_streams()
         self._server.should_exit = True
@@ -169,9 +203,13 @@ class Server:
         self._loop = asyncio.get_running_loop()
         try:
             await self._service.start()
-            forgetting = asyncio.create_task(self._forget())
-            await self._server.serve(sockets=[self._socket])
-            forgetting.cancel()
+            upkeep = [
+                asyncio.create_task(kept("idempotency-keys", self._forget)),
+                asyncio.create_task(kept("memory", self._give_back)),
+            ]
+            await self._server.serve(sockets=[])
+            for task in upkeep:
+                task.cancel()
         finally:
             self._socket.close()
             await self._service.stop()
@@ -180,17 +218,25 @@ class Server:
         while True:
             await asyncio.sleep(FORGET_EVERY_SECONDS)
             # What can not be forgotten now is forgotten next time.
-            with suppress(HeadwaterError):
+            with suppress(HeadwaterError, OSError):
                 await self._service.threads.append(forget_keys, self._service)
+
+    async def _give_back(self) -> None:
+        while True:
+            await asyncio.sleep(GIVE_BACK_EVERY_SECONDS)
+            if memory.is_worth_it(self._service.bodies, self._service.answers):
+                await self._service.threads.run(memory.give_back)
 
 
 def listen(address: Address) -> socket.socket:
     """The socket that clients connect to. Raises `UsageError` if there is none to be had."""
-    _allow_many_files()
+    allow_many_files()
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # What the kernel keeps for a client that does not read; what is on its way comes on top of it.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX)
         # A client that is gone or does not read is given up by the kernel, with all that waits to be sent to it.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)
         listening.bind((address.host, address.port))
@@ -211,11 +257,3 @@ def is_free(host: str, port: int) -> bool:
     except UsageError:
         return False
     return True
-
-
-def _allow_many_files() -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

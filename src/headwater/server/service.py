@@ -3,44 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from headwater.app import App
 from headwater.engine.reading import Reader
 from headwater.errors import HeadwaterError
+from headwater.log.clock import Clock
 from headwater.model.position import Position
 from headwater.server import tokens
+from headwater.server.budget import Budget
+from headwater.server.connections import Connections
 from headwater.server.contents import Contents
 from headwater.server.counters import Counters
 from headwater.server.failures import too_many
+from headwater.server.freshness import Freshness
 from headwater.server.history import History
 from headwater.server.hub import Hub
 from headwater.server.limits import Limits
 from headwater.server.positions import LogMoves, ViewMoves, Watched
+from headwater.server.processes import Processes
 from headwater.server.queries.pool import QueryPool
+from headwater.server.sources import Sources
 from headwater.server.statsd import Listener
 from headwater.server.threads import Threads
 from headwater.server.tokens import Tokens
 from headwater.server.verifications import Verifications, Verify, app_verifier
+from headwater.system.background import kept
 
 HUB_IDLE_SECONDS = 60.0
 """A view that nobody follows any more is followed for so long, for those who come back."""
 
 
+BODY_PATIENCE_SECONDS = 5.0
+"""A body that takes longer to arrive gives way to others, if there are too many in memory."""
+ANSWER_PATIENCE_SECONDS = 1.0
+"""An answer of which the client has taken nothing for so long gives way to others, if there are too many in memory."""
 TOPICS_REMEMBERED_MAX = 1000
 """Topics that are followed, whose ends are kept."""
-
-
-class Source(Protocol):
-    """A database that is captured, as far as the server shows it: a dataclass that `status` returns."""
-
-    def status(self) -> Any: ...
 
 
 @dataclass(slots=True)
@@ -50,8 +54,8 @@ class Running:
     runs_here: bool = False
     failure: HeadwaterError | None = None
     failed_at: datetime | None = None
-    retries: int = 0
-    """How often a batch was begun again because a process was lost."""
+    server_restarts: int = 0
+    """How often the server was started again because it had failed."""
 
 
 class Page(NamedTuple):
@@ -81,16 +85,24 @@ class Service:
         verify: Verify | None = None,
         running: Running | None = None,
         pages: Sequence[Page] = (),
+        clock: Clock | None = None,
     ) -> None:
         self.app, self.log, self.limits = app, app.log, limits or Limits()
         self.tokens_required, self.secure = tokens_required, secure
         self.reader = Reader(app.directory)
         self.tokens = Tokens(app.directory)
         self.threads, self.counters = Threads(), Counters()
+        self.connections = Connections(self.limits, self.counters)
+        self.bodies = Budget(self.limits.bodies_bytes_max, BODY_PATIENCE_SECONDS)
+        self.answers = Budget(self.limits.answers_bytes_max, ANSWER_PATIENCE_SECONDS)
         self.contents = Contents(self.reader)
         self.log_moves = Watched(LogMoves(self.log), "log")
         self.view_moves = Watched(ViewMoves(self.reader), "views")
-        self.history = History(self.log, self.reader, self.threads, self.limits.history_seconds_max)
+        self.clock = clock or Clock()
+        self.processes = Processes(app, self.clock)
+        self.sources = Sources(app.sources, self.clock)
+        self.freshness = Freshness(self.log, self.reader, self.processes, self.clock)
+        self.history = History(self.log, self.reader, self.threads, self.freshness, self.limits.history_seconds_max)
         self.verifications = Verifications(app.directory, verify or app_verifier(app))
         self.query_pool = QueryPool(app.directory, self.limits, self.threads, self.counters)
         self.running = running or Running()
@@ -113,9 +125,10 @@ class Service:
         await self.view_moves.start()
         self.history.start()
         await self.threads.run(self.tokens.refresh)
-        self._looking = asyncio.create_task(self._look_for_tokens())
+        self._looking = asyncio.create_task(kept("tokens", self._look_for_tokens))
         if self.statsd is not None:
             self.statsd.start()
+        self.sources.start()
         self.query_pool.start()
 
     def close_streams(self) -> None:
@@ -138,6 +151,7 @@ class Service:
         if self._looking is not None:
             self._looking.cancel()
         self.verifications.close()
+        await self.threads.run(self.sources.stop)
         await self.query_pool.stop()
         self.threads.close()
         self.reader.close()
@@ -177,6 +191,17 @@ class Service:
 
         return ended
 
+    @contextmanager
+    def append_slot(self) -> Iterator[None]:
+        """Counts an append whose body has arrived. Raises `Refused` if there are too many."""
+        if self.appends >= self.limits.appends_waiting_max:
+            raise too_many("appends")
+        self.appends += 1
+        try:
+            yield
+        finally:
+            self.appends -= 1
+
     async def ends(self, topic: str) -> Mapping[int, int]:
         """The end of each partition of a topic, looked up once for all who follow it. Raises `UnknownTopic`."""
         position, held = self.log_moves.position, self._ends.get(topic)
@@ -196,7 +221,7 @@ class Service:
         while True:
             await asyncio.sleep(tokens.LOOK_EVERY_SECONDS)
             # What can not be looked at stays as it was.
-            with suppress(sqlite3.Error, OSError):
+            with suppress(HeadwaterError, OSError):
                 await self.threads.run(self.tokens.refresh)
 
     def wait_seconds(self, asked: float | None) -> float:

@@ -20,6 +20,7 @@ from pathlib import Path
 from headwater.errors import HeadwaterError, UsageError
 from headwater.log.embedded import EmbeddedLog
 from headwater.model.inlets import Statsd
+from headwater.system.background import Background
 
 DATAGRAM_BYTES_MAX = 65_535
 BUFFER_BYTES = 8 << 20
@@ -93,7 +94,8 @@ class Listener:
         self.counts = StatsdCounts()
         self.port = inlet.port
         self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._socket: socket.socket | None = None
+        self._thread: Background | None = None
 
     def start(self) -> None:
         """Listens from now on. Raises `UsageError` if the port is taken."""
@@ -110,14 +112,15 @@ class Listener:
             ) from error
         listening.settimeout(GATHER_SECONDS)
         self.port = listening.getsockname()[1]
-        self._thread = threading.Thread(target=self._run, args=(listening,), name="headwater-statsd", daemon=True)
-        self._thread.start()
+        self._socket = listening
+        self._thread = Background("statsd", lambda: self._run(listening)).start()
 
     def stop(self) -> None:
         """Appends what has come, and ends."""
         self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
+        if self._thread is not None and self._socket is not None:
+            self._thread.stop()
+            self._socket.close()
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -132,12 +135,11 @@ class Listener:
         }
 
     def _run(self, listening: socket.socket) -> None:
-        with listening:
-            while not self._ended.is_set():
-                rows = self._gather(listening)
-                if rows:
-                    self._append(rows)
-                self.counts.dropped_by_kernel = kernel_drops(listening)
+        while not self._ended.is_set():
+            rows = self._gather(listening)
+            if rows:
+                self._append(rows)
+            self.counts.dropped_by_kernel = kernel_drops(listening)
 
     def _gather(self, listening: socket.socket) -> list[dict[str, object]]:
         rows: list[dict[str, object]] = []

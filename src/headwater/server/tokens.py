@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,13 +12,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from headwater.errors import UsageError
+from headwater.errors import ExternalError, UsageError
 from headwater.log.names import check_name
+from headwater.system.sqlite import (
+    Connection,
+    ConstraintError,
+    Error,
+    connect,
+    create_tables,
+    has_tables,
+    is_verified,
+    reason_of,
+)  # fmt: skip
 
 Scope = Literal["read", "write", "admin"]
 """What a token allows. Whoever may write may read, and an admin may do everything."""
 
 FILE = "tokens.db"
+BUSY_SECONDS_MAX = 10.0
 LOOK_EVERY_SECONDS = 1.0
 """A token that was revoked is refused after this time at the latest."""
 
@@ -29,6 +39,19 @@ _TABLE = (
     "CREATE TABLE IF NOT EXISTS tokens ("
     "name TEXT PRIMARY KEY, scope TEXT NOT NULL, hash TEXT NOT NULL, created_at REAL NOT NULL)"
 )
+
+
+class TokensUnusable(ExternalError):
+    """The file of tokens cannot be read; nobody gets in with one until it can."""
+
+    code = "tokens_unusable"
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(
+            f"The tokens in {path} cannot be used: {reason}.",
+            hint="Check its permissions; if it is damaged, delete it and create the tokens again.",
+        )
+        self.path, self.reason = path, reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +86,7 @@ class Tokens:
         try:
             with self._opened() as connection:
                 connection.execute("INSERT INTO tokens VALUES (?, ?, ?, ?)", (name, scope, _hash(text), time.time()))
-        except sqlite3.IntegrityError:
+        except ConstraintError:
             raise UsageError(
                 f"There is a token {name!r} already.", hint="Revoke it first, or use another name."
             ) from None
@@ -73,7 +96,8 @@ class Tokens:
     def revoke(self, name: str) -> None:
         """Raises `UsageError` if there is no such token."""
         with self._opened() as connection:
-            gone = connection.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount
+            connection.execute("DELETE FROM tokens WHERE name = ?", (name,))
+            gone = connection.changes()
         if not gone:
             raise UsageError(f"There is no token {name!r}.", hint="`headwater token APP --list` shows them.")
 
@@ -101,12 +125,23 @@ class Tokens:
         return self.known().get(_hash(text))
 
     @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
+    def _opened(self) -> Iterator[Connection]:
+        """A transaction. Raises `TokensUnusable`."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        with closing(sqlite3.connect(self._path, timeout=10.0)) as connection, connection:
-            connection.execute(_TABLE)
-            yield connection
+        try:
+            with closing(connect(self._path, mode="write", busy_seconds=BUSY_SECONDS_MAX)) as connection:
+                if not has_tables(connection):
+                    create_tables(connection, f"{_TABLE};", journal="DELETE")
+                if not is_verified(connection):
+                    raise TokensUnusable(str(self._path), "it has no checksums")
+                connection.execute("BEGIN")
+                yield connection
+                connection.execute("COMMIT")
+        except ConstraintError:
+            raise
+        except Error as error:
+            raise TokensUnusable(str(self._path), reason_of(error)) from error
 
 
 def _hash(text: str) -> str:

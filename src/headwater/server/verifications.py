@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -17,6 +18,7 @@ from headwater.app import App
 from headwater.errors import HeadwaterError
 from headwater.model.encoding import format_instant
 from headwater.server.failures import Refused, error_body
+from headwater.system.background import Background
 
 if TYPE_CHECKING:
     from headwater.spark.verification import Verification
@@ -37,7 +39,7 @@ class Verifications:
         self._turn = threading.Lock()
         self._states: dict[str, dict[str, object]] = self._load()
         self._asked: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread: Background | None = None
         self.done = self.wrong = 0
 
     def ask(self, view: str) -> dict[str, object]:
@@ -49,8 +51,7 @@ class Verifications:
             state = {**state, "view": view, "status": "waiting", "asked_at": _now(), "error": None}
             self._states[view] = state
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="headwater-verify", daemon=True)
-                self._thread.start()
+                self._thread = Background("verify", self._run).start()
         self._asked.put(view)
         return dict(state)
 
@@ -85,10 +86,12 @@ class Verifications:
         with self._turn:
             self._states[view] = {**self._states.get(view, {"view": view}), **about}
             results = {name: state["result"] for name, state in self._states.items() if state.get("result")}
-            fresh = self._path.with_suffix(".new")
-            fresh.parent.mkdir(parents=True, exist_ok=True)
-            fresh.write_text(json.dumps(results))
-            fresh.replace(self._path)
+            # What cannot be kept now is kept with the next result; nobody may wait for a verification that died of it.
+            with suppress(OSError):
+                fresh = self._path.with_suffix(".new")
+                fresh.parent.mkdir(parents=True, exist_ok=True)
+                fresh.write_text(json.dumps(results))
+                fresh.replace(self._path)
 
     def _load(self) -> dict[str, dict[str, object]]:
         try:

@@ -50,7 +50,7 @@ ORDER = Parameter(
 OFFSET = Parameter("offset", {"type": "integer", "minimum": 0, "maximum": 1_000_000_000}, "Leave out so many rows.")
 SUMMARY = thing(
     name=TEXT, sql=TEXT, columns=many(COLUMN), key=many(TEXT), reads=many(TEXT), size=maybe(SIZE),
-    changes_per_second=NUMBER, subscribers=WHOLE, verification=ANYTHING, published=YES_NO,
+    changes_per_second=NUMBER, subscribers=WHOLE, verification=ANYTHING, published=YES_NO, not_kept=maybe(TEXT),
 )  # fmt: skip
 DETAIL = thing(
     position=maybe(POSITION), view=SUMMARY, explanation=ANYTHING, batches=many(BATCH), generation=maybe(WHOLE)
@@ -103,6 +103,7 @@ def summary(service: Service, current: Generation | None, view: str) -> dict[str
         "subscribers": service.subscribers().get(view, 0),
         "verification": service.verifications.state(view),
         "published": bool(published),
+        "not_kept": service.processes.not_kept().get(view),
     }
 
 
@@ -237,8 +238,12 @@ async def changes(call: Call) -> Response:
     await service.threads.run(check_view, service, call["view"])
     hub = service.hub(call["view"])
     await hub.start()
+    hold = service.answers.hold()
     return EventStream(
-        hub.events(after), stall_seconds=service.limits.stream_stall_seconds_max, on_end=service.open_stream()
+        hub.events(after, hold),
+        stall_seconds=service.limits.stream_stall_seconds_max,
+        on_end=service.open_stream(),
+        hold=hold,
     )
 
 

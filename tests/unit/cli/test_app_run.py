@@ -164,18 +164,14 @@ def test_a_run_serves_as_well_and_stays_when_a_record_fails(
     started = Server.start
 
     def start(server: Server) -> Server:
-        threading.Thread(target=visit, args=(server.url,)).start()
+        threading.Thread(target=visit, args=(server,)).start()
         return started(server)
 
-    def visit(url: str) -> None:
+    def visit(server: Server) -> None:
         until = time.monotonic() + 60
-        while time.monotonic() < until:
-            with suppress(httpx.HTTPError):
-                ready = httpx.get(f"{url}/readyz", timeout=10)
-                if ready.json()["checks"]["pipeline"] is not None:
-                    answers.append(ready)
-                    break
+        while time.monotonic() < until and server._service.running.failure is None:
             time.sleep(0.05)
+        answers.append(httpx.get(f"{server.url}/readyz", timeout=10))
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(Server, "start", start)
@@ -185,6 +181,34 @@ def test_a_run_serves_as_well_and_stays_when_a_record_fails(
     assert "error: View 'revenue' fails on the record at offset 1" in ran.err
     assert "the server goes on; Ctrl-C ends it." in ran.err
     assert answers[0].json()["checks"]["pipeline"]["code"] == "record_failed"
+
+
+def test_a_server_that_fails_does_not_end_the_run(
+    headwater: Run, app: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.server.keeper.PAUSE_SECONDS", 0.05)
+    urls: list[str] = []
+    started = Server.start
+
+    def start(server: Server) -> Server:
+        urls.append(server.url)
+        if len(urls) == 1:
+            monkeypatch.setattr(server._service, "start", broken)
+            with suppress(OSError):
+                started(server)
+            return server
+        os.kill(os.getpid(), signal.SIGTERM)
+        return started(server)
+
+    async def broken() -> None:
+        raise OSError("Too many open files")
+
+    monkeypatch.setattr(Server, "start", start)
+    ran = headwater("run", app, "--port", 0)
+    assert ran.code == 0
+    assert "The server has failed (OSError: Too many open files). Restarting it" in ran.err
+    assert len(urls) == 2
+    assert urls[0] == urls[1]
 
 
 WEBHOOK = 'app.webhook("mail", view={view!r}, url={url!r}, secret={secret!r}, start="content", allow_private=True)\n'

@@ -28,10 +28,13 @@ PIPELINE = """
 import os, time
 from pathlib import Path
 import headwater as hw
+from headwater.log.heartbeat import Heart
 from tests.unit.engine.samples import Driver, zset
 
-log = hw.open(os.environ["SHOP_LOG"])
-driver = Driver(Path(os.environ["SHOP_LOG"]) / "pipelines" / "shop")
+place = Path(os.environ["SHOP_LOG"])
+log = hw.open(place)
+driver = Driver(place / "pipelines" / "shop")
+hearts = [Heart(place / kind / "shop").start() for kind in ("pipelines", "capture")]
 # As a pipeline does: a batch before the first commit of the log, and then what is there.
 published = 0
 if driver.batch == 0:

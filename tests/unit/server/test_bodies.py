@@ -34,7 +34,10 @@ def read(parts: list[bytes], announced: str | None = None) -> bytes:
         for part in parts:
             yield part
 
-    return asyncio.run(bodies.read(chunks(), announced, LIMIT))
+    sizes: list[int] = []
+    found = asyncio.run(bodies.read(chunks(), announced, LIMIT, sizes.append))
+    assert sum(sizes) == len(found)
+    return found
 
 
 def test_a_body_is_read_up_to_the_limit() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -59,6 +59,7 @@ from headwater.errors import (
     UsageError,
 )
 from headwater.log.commit import Conflict
+from headwater.log.heartbeat import Heart
 from headwater.log.lock import FileLock
 from headwater.log.port import Log
 
@@ -99,14 +100,22 @@ class Capture:
         self._watcher = Watcher(log, options, self.tables, say)
         self._sweeper = Sweeper(options, self.tables, say)
 
+    @property
+    def title(self) -> str:
+        return f"capture-{self.options.name}"
+
     def stop(self) -> None:
         """Lets `run` return soon."""
         self._stop.set()
 
     def run(self, until: Callable[[Capture], bool] = lambda _: False) -> None:
         """Captures until `stop` is called or `until` says so, after each batch. Raises what only a person can mend."""
-        with self._alone():
+        with self._alone(), self._beating():
             self._run(until)
+
+    def _beating(self) -> AbstractContextManager[object]:
+        """Lets every process see that this one captures; who was stopped before it began has nothing to say."""
+        return nullcontext() if self._stop.is_set() else Heart(self._directory)
 
     def _run(self, until: Callable[[Capture], bool]) -> None:
         waits = RETRY_SECONDS[0]

@@ -36,6 +36,11 @@ class PostgresSource:
     def name(self) -> str:
         return self.options.name
 
+    @property
+    def directory(self) -> Path:
+        """Where captures keep what they know, and their heartbeat."""
+        return self.options.directory
+
     def capture(self, *, say: Say = lambda _: None, progress: Progress = lambda _table, _done, _total: None) -> Capture:
         """What captures it when it is run."""
         return Capture(self.log, self.options, say=say, progress=progress)

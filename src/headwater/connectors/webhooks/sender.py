@@ -76,6 +76,10 @@ class Sender:
         self._progress = self._saved = Progress(options.view)
         self._ended = threading.Event()
 
+    @property
+    def title(self) -> str:
+        return f"webhook-{self._options.name}"
+
     def is_ready(self) -> bool:
         return True
 

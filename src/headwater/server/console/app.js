@@ -110,6 +110,10 @@ function skip(event) {
 /** What deserves a look, beside the name of its page. */
 function mark(name) {
   if (name === "pipelines" && live.flow?.status === "failed") return h("span", { class: "badge bad" }, "failed");
+  if (name === "pipelines" && live.flow?.status === "not_running") return h("span", { class: "badge bad", title: "It is not running." }, "down");
+  if (name === "capture" && live.flow?.nodes.some((one) => one.kind === "capture" && !one.running)) return h("span", { class: "badge bad", title: "It is not running." }, "down");
+  const left = name === "views" ? (live.flow?.nodes.filter((one) => one.not_kept).length ?? 0) : 0;
+  if (left) return h("span", { class: "badge bad", title: `${counted(left, "view")} not kept up to date` }, left);
   const open = name === "dead-letters" ? live.letters.open : 0;
   return open ? h("span", { class: "badge warn", title: `${counted(open, "dead letter")} open` }, open) : null;
 }
@@ -122,7 +126,7 @@ function connection() {
   return [
     statusBadge(status),
     behind > 0 && status !== "following" && h("span", {}, `${behind} behind`),
-    fresh !== null && h("span", { title: "From the last commit that the views have seen to its publication in them." }, "freshness ", h("b", {}, duration(fresh))),
+    fresh !== null && h("span", { title: "The age of the oldest commit that the views do not show, or how long something has not been running." }, "freshness ", h("b", {}, duration(fresh))),
     h("span", { class: "muted", title: "The number of the log's last commit." }, "position ", h("b", {}, position)),
   ];
 }

@@ -40,6 +40,8 @@ export const STATUS = {
   behind: ["catching up", "busy", "The views are on their way to the end of the log."],
   starting: ["starting", "busy", "The first batch is not published yet."],
   waiting: ["waiting", "plain", "No pipeline has published anything yet: start one with `headwater run`."],
+  not_running: ["not running", "bad", "No process keeps the views up to date: start one with `headwater run`."],
+  capture_not_running: ["capture not running", "bad", "Nobody captures a database: what has changed in it is not known."],
   failed: ["failed", "bad", "The pipeline has stopped: see Pipelines."],
 };
 

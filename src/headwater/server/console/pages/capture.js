@@ -61,14 +61,15 @@ export function capture() {
   };
 }
 
-function source({ name, status, error }, points, events) {
-  if (!status) return h("section", { key: name }, h("h2", {}, name), failure(error.message ? error : { message: "Its status is not known." }), schemaHistory(events));
+function source({ name, process, status, error }, points, events) {
+  if (!status) return h("section", { key: name }, h("h2", {}, name), silent(process), failure(error.message ? error : { message: "Its status is not known." }), schemaHistory(events));
   const [text, kind, title] = PHASES[status.phase] ?? [status.phase, "plain"];
   return h("section", { key: name },
     h("div", { class: "section-head" }, h("h2", {}, name), h("span", { class: "muted" }, status.address)),
+    silent(process),
     status.alarms.map((alarm) => h("div", { class: "alarm", role: "alert", key: alarm }, h("b", {}, "Alarm: "), alarm)),
     figures(
-      ["State", status.paused ? badge("paused", "warn", "It rests until `headwater capture resume`; the database keeps its changes.") : badge(text, kind, title)],
+      ["State", !process.running ? badge("not running", "bad", "Nobody captures it.") : status.paused ? badge("paused", "warn", "It rests until `headwater capture resume`; the database keeps its changes.") : badge(text, kind, title)],
       ["Captured to", status.captured, "The place in the database's own log (LSN)."],
       ["Behind", `${bytes(status.bytes_behind)}, ${duration(status.seconds_behind)}`],
       ["WAL retained", bytes(status.bytes_retained), "What the database keeps because this capture has not taken it yet."],
@@ -81,6 +82,13 @@ function source({ name, status, error }, points, events) {
     }))),
     tables(status),
     schemaHistory(events));
+}
+
+/** That nobody captures a source, and since when. */
+function silent({ running, state, pid, host, beat_at: beat, ended_at: ended, error }) {
+  if (running) return null;
+  const last = state === "never_seen" ? "It has not been seen yet." : [state === "ended" ? "It ended " : `Process ${pid} on ${host} was last heard of `, time(ended ?? beat), "."];
+  return h("div", { class: "alarm", role: "alert", key: "silent" }, h("b", {}, "The capture is not running. "), last, error && ` ${error.message}`);
 }
 
 /** How much of the first snapshot is read, or of tables that are read anew while changes flow. */

@@ -35,6 +35,7 @@ export function flow() {
       const error = current.status === "failed" ? pipelines.value?.pipelines[0].error : null;
       return [
         heading("Flow", { about: "Everything that records go through, from where they come to who reads them. Choose a part to look into it." }),
+        ["not_running", "capture_not_running"].includes(current.status) && h("a", { class: "plain-link", href: current.status === "not_running" ? "#/pipelines" : "#/capture" }, failure({ message: current.status === "not_running" ? "The pipeline is not running: the views stay as they are." : "A capture is not running: the views may lack what has changed in its database.", hint: "Start it with `headwater run`." })),
         error && h("a", { class: "plain-link", href: "#/pipelines" }, failure({ ...error, message: `The pipeline has stopped. ${error.message}` })),
         current.nodes.length === 0 ? nothing() : [picture(current), list(current)],
         current.nodes.length > 0 && charts(),
@@ -107,10 +108,11 @@ function described(node) {
     // Sizes are looked at now and then: a view may be there before its size is.
     const built = node.name in (live.samples.at(-1)?.views ?? {});
     return {
-      lines: [built ? `${bytes(node.size?.bytes)} · ${rate(node.per_second ?? 0)}` : "not built yet", verified(node.verification)],
-      about: [built ? `${bytes(node.size?.bytes)} on disk` : "Nothing is published yet.", `${rate(node.per_second)} rows change now`],
+      lines: node.not_kept ? ["✗ not kept up to date"] : [built ? `${bytes(node.size?.bytes)} · ${rate(node.per_second ?? 0)}` : "not built yet", verified(node.verification)],
+      about: [node.not_kept, built ? `${bytes(node.size?.bytes)} on disk` : "Nothing is published yet.", `${rate(node.per_second)} rows change now`].filter(Boolean),
     };
   }
+  if (node.kind === "capture" && !node.running) return { lines: [NAMES.capture, "✗ not running"], about: ["Nobody captures it: what has changed in the database is not known."] };
   if (node.kind === "group") return { lines: [`group · lag ${short(node.lag)}`], about: [`${counted(node.lag, "record")} still to read`] };
   if (node.kind === "webhook") return sent(node);
   if (node.kind === "subscribers") return { lines: [counted(node.count, "follower")] };
@@ -161,11 +163,11 @@ function flowing(edge, edges, byId, current) {
   if (edge.lag !== null && edge.lag !== undefined) parts.push(`lag ${short(edge.lag)}`);
   if (from.kind === "topic" && to.kind === "view" && current.freshness_seconds !== null) parts.push(duration(current.freshness_seconds));
   const moves = speed > 0;
-  const late = to.kind === "group" ? isGrowing(to.name) : to.kind === "webhook" ? to.status !== "running" : to.kind === "view" && statusNow() === "behind";
+  const late = to.kind === "group" ? isGrowing(to.name) : to.kind === "webhook" ? to.status !== "running" : to.kind === "view" && ["behind", "not_running"].includes(statusNow());
   return {
     label: parts.join(" · "),
     kind: `${moves ? "moves" : "rests"} ${late ? "late" : ""}`,
-    about: [speed !== null && "records or changed rows per second", edge.lag !== null && "records or changed rows that are still to be read", to.kind === "view" && "freshness: from commit to publication"].filter(Boolean).join("; "),
+    about: [speed !== null && "records or changed rows per second", edge.lag !== null && "records or changed rows that are still to be read", to.kind === "view" && "freshness: the age of the oldest commit that the views do not show"].filter(Boolean).join("; "),
   };
 }
 
@@ -196,7 +198,7 @@ function charts() {
   return section("The last five minutes", { note: statusNow() === "behind" ? badge("catching up", "busy") : null },
     h("div", { class: "charts" },
       chart({ name: "Records per second", series: [{ name: "all topics", points: rates(total) }], format: (value) => rate(value) }),
-      chart({ name: "Freshness", series: [{ name: "of the views", points: points((one) => one.freshness_seconds) }], format: duration, note: "from commit to view" }),
+      chart({ name: "Freshness", series: [{ name: "of the views", points: points((one) => one.freshness_seconds) }], format: duration, note: "of the views" }),
       lags.length
         ? chart({ name: "Lag", series: lags.map((group) => ({ name: group, points: points((one) => one.lag[group]) })), format: short, note: "records" })
         : chart({ name: "Behind", series: [{ name: "views", points: points((one) => one.behind) }], format: short, note: "commits that views have not seen" })));

@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { chart } from "../charts.js";
 import { h } from "../dom.js";
-import { bytes, count, counted, duration, short } from "../format.js";
+import { bytes, count, counted, duration, exact, short } from "../format.js";
 import { onFlow, points, statusNow } from "../live.js";
 import { badge, code, empty, failure, figures, heading, loaded, resource, section, statusBadge, table, time } from "../parts.js";
 
@@ -28,15 +28,17 @@ export function pipelines() {
 
 function pipeline(one) {
   return h("div", { key: one.name },
-    one.error && problem(one),
+    one.error ? problem(one) : one.process && !one.process.running && one.position !== null && silent(one),
     figures(
       ["Status", statusBadge(one.status === "behind" ? statusNow() : one.status)],
       ["Position", one.position ?? "–", "How far the views are."],
       ["Log", one.log_position, "The last commit of the log."],
       ["Behind", one.behind === null ? "–" : counted(one.behind, "commit")],
-      ["Freshness", duration(one.freshness_seconds), "From the last commit to its publication."],
+      ["Freshness", duration(one.freshness_seconds), "The age of the oldest commit that the views do not show, or how long something has not been running."],
       ["Last batch", time(one.last_published_at)],
-      ["Runs", one.runs_here ? "in this process" : one.position === null ? "not seen yet" : "in another process", one.runs_here ? null : "This server can only see what it publishes."]),
+      one.process && ["Runs", runs(one), one.process.started_at && `Since ${exact(one.process.started_at)}.`],
+      one.retries > 0 && ["Retries", count(one.retries), "Batches that were tried again because Spark lost a process."]),
+    notKept(one),
     one.batches.length ? [charts(), batches(one)] : unpublished(one),
     state(one),
     generations(one));
@@ -44,11 +46,31 @@ function pipeline(one) {
 
 function problem({ error, failed_at: at }) {
   const where = error.topic && ["It is record ", count(error.offset), " of partition ", error.partition, " of ", h("a", { href: `#/topics/${encodeURIComponent(error.topic)}` }, error.topic), "."];
-  return h("div", { class: "problem" }, failure(error), where && h("p", {}, where), h("p", { class: "muted" }, "It stopped ", time(at), ". Nothing is lost: it goes on from its last position when it is started again."));
+  return h("div", { class: "problem" }, failure(error), where && h("p", {}, where), h("p", { class: "muted" }, "It stopped ", time(at), ". Nothing is lost: it resumes at its last position when it is started again."));
 }
 
-function unpublished({ runs_here: here }) {
-  return here
+/** Who runs it, or when it was last heard of. */
+function runs({ process: { running, state, pid, host, beat_at: beat, ended_at: ended }, runs_here: here }) {
+  if (running) return here ? "in this process" : `process ${pid} on ${host}`;
+  if (state === "never_seen") return badge("not seen yet", "bad");
+  return [badge("not running", "bad"), " ", state === "ended" ? "ended " : "last heard of ", time(ended ?? beat)];
+}
+
+function silent({ process: { state, pid, host, beat_at: beat, ended_at: ended } }) {
+  const last = state === "never_seen" ? "It has not been seen yet." : [state === "ended" ? "It ended " : `Process ${pid} on ${host} was last heard of `, time(ended ?? beat), "."];
+  return h("div", { class: "problem" },
+    failure({ message: "The pipeline is not running: the views stay as they are.", hint: "Start it with `headwater run`.", code: "not_running" }),
+    h("p", { class: "muted" }, last, " Nothing is lost: it resumes at its last position."));
+}
+
+/** Views that could be planned and not run. */
+function notKept({ not_kept: left }) {
+  return Object.entries(left).map(([view, reason]) => h("div", { class: "alarm", role: "alert", key: view },
+    h("b", {}, "View ", h("a", { href: `#/views/${encodeURIComponent(view)}` }, view), " is not kept up to date: "), reason));
+}
+
+function unpublished({ runs_here: here, process }) {
+  return here || process?.running
     ? empty("The first batch is on its way.", "Spark starts and plans the views, which takes some seconds.")
     : empty("Nothing was published yet.", "Start a pipeline beside this server:", code("headwater run app.py --no-server", "Command"));
 }

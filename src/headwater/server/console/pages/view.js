@@ -70,6 +70,7 @@ export function view(name, tab = "") {
     show: () => [
       heading(name, { above: h("a", { href: "#/views" }, "Views"), about: detail.value && reads(detail.value.view) }),
       loaded(detail, (found) => [
+        found.view.not_kept && h("div", { class: "alarm", role: "alert" }, h("b", {}, "This view is not kept up to date: "), found.view.not_kept),
         summary(found, content.total()),
         found.view.published && verification.show(found.view),
         tabs(`#/views/${encodeURIComponent(name)}`, tab, TABS),

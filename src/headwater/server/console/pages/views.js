@@ -20,7 +20,7 @@ export function views() {
       list.load();
       leave = onFlow((flow) => {
         // What is published, built or verified by now.
-        const now = JSON.stringify(flow.nodes.filter((one) => one.kind === "view").map((one) => [one.name, Boolean(one.size), one.verification]));
+        const now = JSON.stringify(flow.nodes.filter((one) => one.kind === "view").map((one) => [one.name, Boolean(one.size), one.verification, one.not_kept]));
         if (list.error || now !== generation) list.load();
         generation = now;
       });
@@ -43,7 +43,7 @@ function shown(all, filter) {
   return table([
     { name: "View", cell: (one) => h("a", { href: address(one) }, one.name) },
     { name: "Reads", wide: true, cell: (one) => one.reads.join(", ") || h("span", { class: "muted" }, "–") },
-    { name: "Columns", number: true, cell: (one) => (one.published ? one.columns.length : badge("not built yet", "busy", "The pipeline has not published it yet: `headwater run` builds it.")) },
+    { name: "Columns", number: true, cell: (one) => (one.not_kept ? badge("not kept", "bad", one.not_kept) : one.published ? one.columns.length : badge("not built yet", "busy", "The pipeline has not published it yet: `headwater run` builds it.")) },
     { name: "On disk", number: true, cell: (one) => bytes((node("view", one.name)?.size ?? one.size)?.bytes) },
     { name: "Last minute", cell: (one) => spark(rates((sample) => sample.views[one.name]), `Changes of ${one.name} in the last minute`) },
     { name: "Changes", number: true, cell: (one) => rate(node("view", one.name)?.per_second ?? one.changes_per_second) },

@@ -1,0 +1,86 @@
+"""Freshness, measured when it is asked for: how old the oldest thing is that the views do not show yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from headwater.engine.reading import Reader
+from headwater.engine.store import Generation
+from headwater.errors import HeadwaterError
+from headwater.log.clock import Clock
+from headwater.log.embedded import EmbeddedLog
+from headwater.log.follow import microseconds
+from headwater.log.segments import Segment
+from headwater.model.position import Position
+from headwater.server.processes import Process, Processes
+
+AT = "_at"
+
+
+class Freshness:
+    """How stale the views of an application are, in seconds. Safe for use by several threads."""
+
+    def __init__(self, log: EmbeddedLog, reader: Reader, processes: Processes, clock: Clock) -> None:
+        self._log, self._reader, self._processes, self._clock = log, reader, processes, clock
+        # The next commit after a position never changes: it is looked up once.
+        self._oldest: tuple[Position, int] | None = None
+
+    def seconds(self, current: Generation | None) -> float | None:
+        """0 if the views show everything and everything runs; None if nothing is published yet.
+
+        Otherwise the age of the oldest commit that they do not have, or how long something has not been running.
+        """
+        if current is None:
+            return None
+        since = [self._last_seen(process) for process in self._processes.all() if not process.running]
+        if self._log.position() > current.position:
+            since.append(self._unseen_since(current))
+        return max(((self._clock.now() - at) / 1e6 for at in since), default=0.0) if since else 0.0
+
+    def _last_seen(self, process: Process) -> int:
+        last = process.heartbeat
+        if last is not None:
+            return last.ended_at or last.beat_at
+        published = self._reader.published(1)
+        return published[-1].published_at if published else self._clock.now()
+
+    def _unseen_since(self, current: Generation) -> int:
+        if self._oldest is None or self._oldest[0] != current.position:
+            times = [self._first_after(topic, current.position) for topic in _topics(current.definition)]
+            # Commits without records of these topics: they count from when they were noticed.
+            self._oldest = (current.position, min((at for at in times if at is not None), default=self._clock.now()))
+        return self._oldest[1]
+
+    def _first_after(self, topic: str, position: Position) -> int | None:
+        """When the first record of a topic after a position was committed; None if there is none."""
+        # What was dropped or deleted by retention is told by whoever reads it.
+        with suppress(HeadwaterError):
+            times = [self._time(topic, one, position) for one in _first_segments(self._log.segments(topic), position)]
+            return min((at for at in times if at is not None), default=None)
+        return None
+
+    def _time(self, topic: str, segment: Segment, position: Position) -> int | None:
+        if segment.first_commit > position.commit:
+            return segment.first_at
+        read = self._log.batches(topic, start=position, columns=[AT], partition=segment.partition)
+        for batch in read:
+            return microseconds(batch.records[AT][0].as_py())
+        return None
+
+
+def _topics(definition: Mapping[str, Any]) -> list[str]:
+    """The topics that the views read."""
+    views = definition.get("views", {})
+    reads = [read for of_view in definition.get("reads", {}).values() for read in of_view]
+    return list(dict.fromkeys(read for read in reads if read not in views))
+
+
+def _first_segments(segments: Iterable[Segment], position: Position) -> list[Segment]:
+    """Of each partition, the first segment with something after a position."""
+    first: dict[int, Segment] = {}
+    for segment in segments:
+        if segment.last_commit > position.commit:
+            first.setdefault(segment.partition, segment)
+    return list(first.values())

@@ -1,0 +1,50 @@
+"""Captures and senders beside something else: tried again after what passes, ended by what only a person can mend."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from headwater.connectors.running import Captures
+from headwater.errors import TooManyOpenFiles, UsageError
+from headwater.system import background
+
+
+class Failing:
+    """Fails with each of some errors in turn, and then runs until it is stopped."""
+
+    title = "t-failing"
+
+    def __init__(self, *errors: Exception) -> None:
+        self._errors = list(errors)
+        self.running, self._stopped = threading.Event(), threading.Event()
+
+    def run(self) -> None:
+        if self._errors:
+            raise self._errors.pop(0)
+        self.running.set()
+        self._stopped.wait()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def is_ready(self) -> bool:
+        return self.running.is_set()
+
+
+def test_what_the_machine_refuses_for_a_while_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "PAUSE_SECONDS", 0.001)
+    capture = Failing(TooManyOpenFiles("catalog.db"), OSError(24, "Too many open files"))
+    with Captures([capture]) as captures:
+        captures.wait_until_ready(lambda: False)
+        captures.check()
+        assert capture.running.is_set()
+
+
+@pytest.mark.parametrize("error", [UsageError("mend it"), ValueError("a bug")])
+def test_everything_else_ends_all_of_them_and_is_told(error: Exception) -> None:
+    broken, other = Failing(error), Failing()
+    with Captures([broken, other]) as captures, pytest.raises(type(error)):
+        captures.wait_until_ready(lambda: False)
+    assert captures.failure is error
