@@ -1,6 +1,6 @@
 # Every command of the project; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server bench-demo servers pictures demo-pictures torture-log torture-capture fuzz-views matrix fresh-machine lock clean
+.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server bench-demo servers pictures demo-pictures torture-log torture-capture torture-run fuzz-views matrix mutants fresh-machine lock clean
 
 bin := .venv/bin
 python := $(bin)/python
@@ -15,6 +15,7 @@ BENCH_OPTIONS ?=
 TORTURE_OPTIONS ?=
 MINUTES ?= 60
 FUZZ_OPTIONS ?=
+MUTANTS_OPTIONS ?=
 MATRIX_OPTIONS ?=
 COMMAND ?= make test
 MACHINE_OPTIONS ?=
@@ -72,8 +73,14 @@ torture-capture: setup ## kill captures of PostgreSQL and its server N times: ma
 torture-log: setup ## kill writers of the log N times and look for lost records: make torture-log N=1000
 	$(python) tools/torture_log.py --kills $(N) $(TORTURE_OPTIONS)
 
+torture-run: setup ## do N things to a running application, and compare everything: make torture-run N=200
+	PYTHONPATH=. $(python) tools/torture_run.py --faults $(N) $(TORTURE_OPTIONS)
+
 fuzz-views: setup ## compare random views with raw Spark: make fuzz-views MINUTES=60 FUZZ_OPTIONS='--seed 7'
 	$(python) tools/fuzz_views.py --minutes $(MINUTES) $(FUZZ_OPTIONS)
+
+mutants: setup ## bring old bugs back, one by one, and see the fuzzer find each: make mutants MUTANTS_OPTIONS='--only 3 11'
+	PYTHONPATH=. $(python) -m tools.mutants $(MUTANTS_OPTIONS)
 
 matrix: setup ## compare views of every function, type and shape with raw Spark: make matrix MATRIX_OPTIONS='--only rank'
 	PYTHONPATH=. $(python) -m tests.matrix $(MATRIX_OPTIONS)
