@@ -18,6 +18,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from headwater.errors import ExternalError
+from headwater.spark.names import keep_names
 from headwater.spark.noise import RaisedAnyway, Told
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
@@ -124,4 +125,5 @@ def _gateway(conf: SparkConf) -> JavaGateway | None:
         raise SparkNotStarted(told.all() or str(error)) from error
     os.close(writing)
     told.pass_on()
+    keep_names(gateway)
     return gateway
