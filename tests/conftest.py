@@ -1,4 +1,4 @@
-"""What all tests share: profiles of hypothesis, and one Spark session.
+"""What all tests share: profiles of hypothesis, one Spark session per worker, and how tests are divided among workers.
 
 The profile `dev` looks for new failures, `thorough` for hours, `ci` gives the same answer each time.
 """
@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 
 from headwater.spark.session import start_session
+
+TESTS = Path(__file__).parent
 
 settings.register_profile(
     "dev", deadline=None, print_blob=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
@@ -22,10 +25,22 @@ settings.register_profile("thorough", settings.get_profile("dev"), max_examples=
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, max_examples=50, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
+# Java compiles for short runs, here and in every process that a test starts: optimizing took half of all processor time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+INTERPRETED = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
+"""Each test has plans of its own, which Spark would compile for a few rows. `make matrix`, some rounds of the fuzzer, and
+whatever runs in its own process let Spark compile, as it does for users."""
 
+LONGEST_FIRST = ("torture", "e2e", "matrix", "postgres", "spark", "sql")
+"""Folders whose tests take the longest; begun first, none of them is left for one worker at the end."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What uses the Spark session starts a JVM; what uses a server waits for it."""
+    """What uses the Spark session starts a JVM; what uses a server waits for it. A file is run by one worker."""
+    items.sort(key=_turn)
     for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
         if "server" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(900))
         if "spark" in getattr(item, "fixturenames", ()):
@@ -34,6 +49,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.timeout(600))
             item.add_marker(pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"))
             item.add_marker(pytest.mark.filterwarnings("ignore::FutureWarning:pyspark"))
+
+
+def _turn(item: pytest.Item) -> int:
+    folder = item.path.relative_to(TESTS).parts[0]
+    return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+
+
+def _group(item: pytest.Item) -> str:
+    """Tests that one worker runs one after the other: a file, or what a file calls a group of its own."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    part = parameters.get("file")
+    name = str(item.path.relative_to(TESTS))
+    return name if part is None else f"{name} {getattr(part, 'name', part)}"
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +75,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         spark__driver__host="127.0.0.1",
         spark__local__dir=str(tmp_path_factory.mktemp("spark-local")),
         spark__sql__warehouse__dir=str(tmp_path_factory.mktemp("spark-warehouse")),
+        **INTERPRETED,
     )
     yield session
     session.stop()
