@@ -36,7 +36,7 @@ servers:
 	@tools/test_servers
 
 test: setup servers ## run every test, or some: make test TESTS=tests/unit TEST_OPTIONS=-x
-	$(bin)/pytest -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder $(TEST_OPTIONS) $(TESTS)
+	$(bin)/pytest -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder $(TEST_OPTIONS) $(TESTS)
 
 demo-pictures: setup servers ## make the pictures of README.md from a demo that runs: make demo beside it
 	PYTHONPATH=. $(python) -m tools.demo_pictures

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from headwater.spark.session import start_session
 
@@ -25,22 +27,21 @@ settings.register_profile("thorough", settings.get_profile("dev"), max_examples=
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, max_examples=50, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
-# Java compiles for short runs, here and in every process that a test starts: optimizing took half of all processor time.
+# Java compiles for short runs, here and in all processes that tests start: optimizing took half of the processor time.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 INTERPRETED = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
-"""Each test has plans of its own, which Spark would compile for a few rows. `make matrix`, some rounds of the fuzzer, and
-whatever runs in its own process let Spark compile, as it does for users."""
+"""Each test has plans of its own, which Spark would compile for a few rows. `make matrix`, some rounds of the fuzzer,
+and whatever runs in its own process let Spark compile, as it does for users."""
 
 LONGEST_FIRST = ("torture", "e2e", "matrix", "postgres", "spark", "sql")
 """Folders whose tests take the longest; begun first, none of them is left for one worker at the end."""
+SQL_CASES = "sql/test_cases.py"
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What uses the Spark session starts a JVM; what uses a server waits for it. A file is run by one worker."""
+    """What uses the Spark session starts a JVM; what uses a server waits for it."""
     items.sort(key=_turn)
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
         if "server" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(900))
         if "spark" in getattr(item, "fixturenames", ()):
@@ -56,12 +57,19 @@ def _turn(item: pytest.Item) -> int:
     return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
 
 
-def _group(item: pytest.Item) -> str:
-    """Tests that one worker runs one after the other: a file, or what a file calls a group of its own."""
-    parameters = getattr(getattr(item, "callspec", None), "params", {})
-    part = parameters.get("file")
-    name = str(item.path.relative_to(TESTS))
-    return name if part is None else f"{name} {getattr(part, 'name', part)}"
+class _Files(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives a worker one file of tests after the other; of the case files of SQL, one of those."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path, _, test = nodeid.partition("::")
+        parameters = test.partition("[")[2].rstrip("]")
+        return f"{path} {parameters.partition('-')[0]}" if path.endswith(SQL_CASES) else path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """How tests are divided among workers: what shares fixtures stays together."""
+    return _Files(config, log)
 
 
 @pytest.fixture(scope="session")

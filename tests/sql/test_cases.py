@@ -20,7 +20,12 @@ Result = TypeVar("Result")
 
 FILES = [read(path) for path in sorted((Path(__file__).parent / "cases").glob("*.test"))]
 CASES = [pytest.param(file, view, id=f"{file.name}-{view.name}") for file in FILES for view in file.views]
-DUCKDB_RUNS_AT_LEAST = 220
+DUCKDB_RUNS_AT_LEAST = {
+    "aggregates": 9, "constants": 22, "correlated": 21, "distinct_aggregates": 10, "filters": 13, "generators": 4,
+    "joins": 15, "limits": 12, "maps": 11, "nesting": 12, "ranks": 18, "scalars": 0, "sets": 17, "statistics": 10,
+    "subqueries": 21, "tables": 10, "times": 2, "traps": 19, "windows": 16,
+}  # fmt: skip
+"""How many views of each file DuckDB answers, too."""
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -135,7 +140,7 @@ def test_expectation_is_what_duckdb_answers(
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_duckdb_answers_many(duckdb: Callable[[CaseFile], dict[str, Written]], file: CaseFile) -> None:
     agreed = [view for view in file.views if view.name in duckdb(file) and not view.duckdb]
-    with open("/tmp/duck.txt", "a") as f: f.write(f"{file.name} {len(agreed)} {len(file.views)}\n")
+    assert len(agreed) >= DUCKDB_RUNS_AT_LEAST[file.name]
 
 
 def test_there_are_many_cases() -> None:
