@@ -33,7 +33,7 @@ shows how it is used. `GET /openapi.json` is the same as an OpenAPI document.
   to say. `code` is stable, the message is for people.
 - **Values** are JSON: decimals as strings, instants in ISO 8601 with a `Z`, binary as base64, NaN and infinity as text.
 - **Conditions** (`where`) are `column:operator:value`, with {", ".join(f"`{name}`" for name in OPERATORS)}.
-- **Streams** are server-sent events. One that ends, for whatever reason, is gone on with by `Last-Event-ID`, which
+- **Streams** are server-sent events. One that ends, for whatever reason, can be resumed with `Last-Event-ID`, which
   browsers send themselves. A comment every 15 s shows that it lives.
 - **Tokens** go into `Authorization: Bearer …`. Without any token everybody on this machine may do everything; as soon
   as there is one, every request needs one. *read*, *write* and *admin* below say which.

@@ -72,7 +72,7 @@ class Writer:
 
 
 def _reads(port: int, seconds: float) -> list[Line]:
-    """Reads at fixed times, whether or not earlier ones are answered: a slow server can not slow the clock."""
+    """Reads at fixed times, whether or not earlier ones are answered: a slow server cannot slow the clock."""
     taken: list[list[float]] = [[] for _ in range(READERS)]
     began = time.monotonic() + 0.5
     threads = [threading.Thread(target=_read, args=(port, began, seconds, n, taken[n])) for n in range(READERS)]

@@ -3,7 +3,7 @@
     HeadwaterError
     |- UsageError            nothing happened: fix the call
     |  |- InvalidName        a topic, group, producer or bookmark name
-    |  |- SchemaError        a schema that can not be parsed, stored or evolved to
+    |  |- SchemaError        a schema that cannot be parsed, stored or evolved to
     |  |- InvalidRecords     records that do not fit their topic's schema
     |  |- UnknownTopic
     |  |- TopicExists
@@ -15,7 +15,7 @@
     |  |- PositionGone       retention or compaction removed what a read at this position would have to show
     |  |- BufferFull         a producer is ahead of the disk, and its policy says so
     |  |- InvalidQuery       SQL of a view or of a query that does not parse or resolve
-    |  |- UnsupportedQuery   a view asks for something that can not be kept up to date
+    |  |- UnsupportedQuery   a view asks for something that cannot be kept up to date
     |  |- TooManyRows        a scalar subquery of a view has more than one row
     |  |- Overflow           a sum of a view does not fit its type
     |  |- ReadOnly           a log in a directory that may not be written was asked to change
@@ -32,9 +32,9 @@
     |  |  |- SourceUnavailable  a database does not answer, or has ended the connection
     |  |  `- QueryFailed        a database refuses a query
     |  |- Indeterminate      it may have happened: look before trying again
-    |  |- Corrupt            committed data can not be read back: stop and repair
+    |  |- Corrupt            committed data cannot be read back: stop and repair
     |  |- SlotLost           a database has thrown away changes that were not captured yet
-    |  `- CatalogUnusable    the catalog can not be opened: look at its permissions, or bring it back from a backup
+    |  `- CatalogUnusable    the catalog cannot be opened: look at its permissions, or bring it back from a backup
     `- InternalError         a bug in headwater: stop and report
 
 Callers decide on the class and its fields, never on the text. `code` is stable across versions.
@@ -101,7 +101,7 @@ class InvalidName(UsageError):
 
 
 class SchemaError(UsageError):
-    """A schema that can not be parsed, stored, or evolved to."""
+    """A schema that cannot be parsed, stored, or evolved to."""
 
     code = "schema"
 
@@ -220,13 +220,13 @@ class RecordsGone(UsageError):
 
 
 class PositionGone(UsageError):
-    """A topic can not be read at, or on from, a position: records that this needs were removed."""
+    """A topic cannot be read at, or on from, a position: records that this needs were removed."""
 
     code = "position_gone"
 
     def __init__(self, topic: str, position: int, earliest: int, cause: str) -> None:
         super().__init__(
-            f"Topic {topic!r} can not be read from position {position}: "
+            f"Topic {topic!r} cannot be read from position {position}: "
             f"{cause} removed records up to position {earliest}.",
             hint=f"Use position {earliest} or later, or start='earliest'; cleanup='none' keeps all history.",
         )
@@ -245,7 +245,7 @@ class BufferFull(UsageError):
 
 
 class UnsupportedQuery(UsageError):
-    """A view asks for something that can not be kept up to date."""
+    """A view asks for something that cannot be kept up to date."""
 
     code = "unsupported_query"
 
@@ -266,9 +266,9 @@ class InvalidQuery(UsageError):
     def __init__(
         self, view: str | None, reason: str, *, line: int | None = None, column: int | None = None, sql: str = ""
     ) -> None:
-        subject = "The query" if view is None else f"The SQL of view {view!r}"
-        place = "" if line is None else f" at line {line}, column {column}"
-        super().__init__(f"{subject} is wrong{place}: {reason}")
+        subject = "Invalid query" if view is None else f"Invalid SQL in view {view!r}"
+        place = "" if line is None else f", line {line}, column {column}"
+        super().__init__(f"{subject}{place}: {reason}")
         self.view, self.reason, self.line, self.column = view, reason, line, column
         self.excerpt = _excerpt(sql, line, column or 1) if line is not None else ""
         if self.excerpt:
@@ -315,7 +315,7 @@ class CaptureRefused(UsageError):
         count = f"{len(missing)} things are" if len(missing) > 1 else "something is"
         listed = "\n".join(f"  - {each.what}\n      {each.remedy}" for each in missing)
         super().__init__(
-            f"{source} can not be captured yet, {count} missing:\n{listed}",
+            f"{source} cannot be captured yet, {count} missing:\n{listed}",
             hint="Nothing was changed. Run it again then.",
         )
         self.source, self.missing = source, tuple(missing)
@@ -457,7 +457,7 @@ class ReadOnly(UsageError):
 
 
 class Corrupt(ExternalError):
-    """Committed data that can not be read back as it was written."""
+    """Committed data that cannot be read back as it was written."""
 
     code = "corrupt"
 
@@ -470,13 +470,13 @@ class Corrupt(ExternalError):
 
 
 class CatalogUnusable(ExternalError):
-    """The log's catalog can not be opened. `damaged` tells whether it is not a catalog any more."""
+    """The log's catalog cannot be opened. `damaged` tells whether it is not a catalog any more."""
 
     code = "catalog_unusable"
 
     def __init__(self, path: str, reason: str, *, damaged: bool) -> None:
         super().__init__(
-            f"The log's catalog {path} is damaged: {reason}." if damaged else f"{path} can not be used: {reason}.",
+            f"The log's catalog {path} is damaged: {reason}." if damaged else f"{path} cannot be used: {reason}.",
             hint="No repair can mend it: restore a backup." if damaged else "Look at its owner and permissions.",
         )
         self.path, self.reason, self.damaged = path, reason, damaged

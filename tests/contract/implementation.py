@@ -1,4 +1,4 @@
-"""What the contract suite needs to know of a log: how to open it, and how to bring about what its users can not."""
+"""What the contract suite needs to know of a log: how to open it, and how to bring about what its users cannot."""
 
 from __future__ import annotations
 

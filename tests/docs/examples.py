@@ -28,7 +28,7 @@ COMMAND_SECONDS_MAX = 100
 
 
 class BadPage(Exception):
-    """A page whose examples can not be told apart from what is not to be run."""
+    """A page whose examples cannot be told apart from what is not to be run."""
 
 
 class ExampleFailed(AssertionError):

@@ -386,7 +386,7 @@ def test_limits_for_people_do_not_end_a_snapshot(
     limits = dict.fromkeys(["statement_timeout", "idle_in_transaction_session_timeout"], "'20ms'")
     limits |= {"datestyle": "'German, DMY'", "timezone": "'Asia/Kathmandu'", "bytea_output": "escape"}
     if source.info.server_version >= 170_000:
-        # It can not be lifted before the first query, so that has to fit.
+        # It cannot be lifted before the first query, so that has to fit.
         limits["transaction_timeout"] = "'1s'"
     for name, value in limits.items():
         source.execute(f"ALTER DATABASE {database} SET {name} = {value}".encode())

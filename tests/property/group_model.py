@@ -2,7 +2,7 @@
 
 How a group divides its partitions is not in here: the model watches what each member says it claims, and only knows
 what must hold whatever the division is. A partition has one holder at a time; who takes one begins at the group's
-offset; who holds something uncommitted keeps it; who lost it can not commit.
+offset; who holds something uncommitted keeps it; who lost it cannot commit.
 """
 
 from __future__ import annotations

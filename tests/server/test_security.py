@@ -197,7 +197,7 @@ def test_tls(tmp_path: Path) -> None:
     with App("shop", log=tmp_path / "data") as app:
         with pytest.raises(UsageError, match="a certificate and its key"):
             Server(Service(app), Address(port=0, certificate=certificate))
-        with pytest.raises(UsageError, match="can not be used"):
+        with pytest.raises(UsageError, match="cannot be used"):
             Server(Service(app), Address(port=0, certificate=key, key=certificate))
         with Server(Service(app, secure=True), Address(port=0, certificate=certificate, key=key)) as server:
             trusted = ssl.create_default_context(cafile=str(certificate))
@@ -207,5 +207,5 @@ def test_tls(tmp_path: Path) -> None:
 
 def test_a_port_that_is_taken(shop: Shop) -> None:
     other = App("other", log=shop.app.log.directory.parent / "other")
-    with other as app, pytest.raises(UsageError, match="can not be listened on"):
+    with other as app, pytest.raises(UsageError, match="is not available"):
         Server(Service(app), Address(port=shop.server.port))

@@ -147,7 +147,7 @@ def test_wrong_sql_is_shown_where_it_is_wrong(
     code, out, err = run("run", path, "--once")
     assert (code, out) == (2, "")
     first, *shown = err.splitlines()
-    assert first.startswith(f"error: The SQL of view 'wrong' is wrong at line {line}, column {column}: ")
+    assert first.startswith(f"error: Invalid SQL in view 'wrong', line {line}, column {column}: ")
     assert shown[:2] == [f"  {each}" for each in excerpt.splitlines()]
     with App("other", log=tmp_path / "data", master="local[2]") as app:
         app.view("wrong", sql)

@@ -1,4 +1,4 @@
-"""Every view that can not be kept up to date is refused when it is loaded, with the reason and what to do."""
+"""Every view that cannot be kept up to date is refused when it is loaded, with the reason and what to do."""
 
 from __future__ import annotations
 

@@ -19,11 +19,11 @@ from headwater.errors import InvalidQuery
 )
 def test_the_place_of_a_mistake_is_shown(sql: str, line: int, column: int, excerpt: str) -> None:
     error = InvalidQuery("revenue", "No such column.", line=line, column=column, sql=sql)
-    assert error.message == f"The SQL of view 'revenue' is wrong at line {line}, column {column}: No such column."
+    assert error.message == f"Invalid SQL in view 'revenue', line {line}, column {column}: No such column."
     assert error.excerpt == excerpt
     assert (excerpt in getattr(error, "__notes__", [])) is bool(excerpt)
 
 
 def test_a_mistake_without_a_place() -> None:
     error = InvalidQuery(None, "It is empty.")
-    assert (error.message, error.excerpt) == ("The query is wrong: It is empty.", "")
+    assert (error.message, error.excerpt) == ("Invalid query: It is empty.", "")

@@ -2,7 +2,7 @@
 
 A script gets a folder with `line.json` and the Parquet files of `bench.engine.workloads`, and a small one of the same
 shape to start with. It writes the rows of the view in the end as one Parquet file, and prints its answer as one line of
-JSON: what it took, or why it can not.
+JSON: what it took, or why it cannot.
 """
 
 from __future__ import annotations

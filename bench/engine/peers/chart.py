@@ -15,7 +15,7 @@ FONT = "font-family='system-ui, sans-serif' font-size='12'"
 
 
 def svg(comparison: Comparison) -> str:
-    """Longer is faster. What a system can not do is said where its bar would be."""
+    """Longer is faster. What a system cannot do is said where its bar would be."""
     comparison = comparison.of_rates
     systems = comparison.systems
     low, high = _decades(comparison)
@@ -74,7 +74,7 @@ def _bar(comparison: Comparison, line: str, system: str, place: int, y: float, l
     if standing is None:
         return
     if standing.rate is None:
-        said = "can not" if standing.error else "wrong result"
+        said = "cannot" if standing.error else "wrong result"
         yield f"<text x='{LEFT + 4}' y='{y + 11}' font-size='10' fill='#777'>{escape(system)}: {said}</text>"
         return
     end = _x(standing.rate, low, high)

@@ -37,7 +37,7 @@ class Standing:
     @property
     def text(self) -> str:
         if self.error:
-            return f"can not: {self.error}"
+            return f"cannot: {self.error}"
         if self.differing:
             return f"WRONG: {self.differing:,} rows differ"
         if self.median is not None:
@@ -70,7 +70,7 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """The reasons why systems can not, each once; cells refer to them by number."""
+        """The reasons why systems cannot, each once; cells refer to them by number."""
         return list(dict.fromkeys(standing.error for standing in self.standings if standing.error))
 
     def cell(self, line: str, system: str) -> str:
@@ -78,7 +78,7 @@ class Comparison:
         if standing is None:
             return ""
         if standing.error:
-            return f"can not ({self.notes.index(standing.error) + 1})"
+            return f"cannot ({self.notes.index(standing.error) + 1})"
         if standing.rate is None:
             return standing.text
         return f"{standing.rate:,.0f} rows/s{self._detail(standing)}"

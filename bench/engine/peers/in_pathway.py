@@ -32,7 +32,7 @@ QUIET_SECONDS = 3.0
 
 TYPES = {"bigint": int, "string": str}
 ID, OWN_ID = "id", "id_"
-"""Every table of Pathway's has an `id` of its own, so a column can not be called so."""
+"""Every table of Pathway's has an `id` of its own, so a column cannot be called so."""
 
 Tables = Mapping[str, Any]
 

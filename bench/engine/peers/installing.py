@@ -57,7 +57,7 @@ class Environment:
 
 
 class NotInstalled(Exception):
-    """A peer can not take part; the message says why."""
+    """A peer cannot take part; the message says why."""
 
 
 def cache_folder() -> Path:

@@ -33,7 +33,7 @@ class Changes:
     """Rows with the columns of their relation, and about each: which message it comes from, and what was done.
 
     `unchanged` has, for columns with values that were not sent, which rows lack theirs. `specials` are the texts of
-    values that a column can not hold: (row, column, text). `digests` are of whole rows, if they were asked for.
+    values that a column cannot hold: (row, column, text). `digests` are of whole rows, if they were asked for.
     """
 
     rows: pa.Table

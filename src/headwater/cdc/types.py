@@ -2,7 +2,7 @@
 
 A type that has no counterpart arrives as PostgreSQL's own text: `time`, `interval` (ISO 8601), `uuid`, `json`, ranges,
 networks, `money`, bit strings, geometry, enums, types of extensions, `numeric` without a precision. Arrays of one
-dimension become arrays. What a column's type can not hold (`NaN` in a `numeric(10,2)`, a date of `infinity`, an array
+dimension become arrays. What a column's type cannot hold (`NaN` in a `numeric(10,2)`, a date of `infinity`, an array
 of two dimensions) is null in the column and stands as text in the record's headers; see `values`.
 """
 

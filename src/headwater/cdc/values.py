@@ -1,7 +1,7 @@
 """Values as PostgreSQL writes them, as Arrow columns: all at once where Arrow can read them, one by one where not.
 
 The server's session has to write dates as ISO, times in UTC, bytes in hexadecimal and floats with all their digits;
-`SESSION` says so. What a column can not hold is null in it, and comes back as a `Special`.
+`SESSION` says so. What a column cannot hold is null in it, and comes back as a `Special`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SESSION: Mapping[str, str] = {
 """Settings of a session whose text this module reads."""
 
 Specials: TypeAlias = dict[int, str]
-"""By row number, the text of values that their column can not hold."""
+"""By row number, the text of values that their column cannot hold."""
 
 _HEX_PREFIX = 2
 _NIBBLES = np.zeros(256, np.uint8)
@@ -35,7 +35,7 @@ _NIBBLES[list(b"0123456789abcdef")] = range(16)
 
 
 def convert(texts: pa.Array, arrow: pa.DataType) -> tuple[pa.Array, Specials]:
-    """The values that the texts stand for, and those that the type can not hold."""
+    """The values that the texts stand for, and those that the type cannot hold."""
     if pat.is_string(arrow):
         return texts, {}
     if pat.is_list(arrow):
@@ -93,7 +93,7 @@ def _bytes(texts: pa.Array, _: pa.DataType) -> pa.Array:
 
 
 def _one_by_one(texts: pa.Array, arrow: pa.DataType, reader: _Reader) -> tuple[pa.Array, Specials]:
-    """Reads each different text for itself; the slow way, for batches in which one can not be read."""
+    """Reads each different text for itself; the slow way, for batches in which one cannot be read."""
     encoded = texts.dictionary_encode()
     known: list[pa.Array] = []
     refused: set[int] = set()

@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 def run(
     application: Application,
     *,
-    once: Annotated[bool, typer.Option("--once", help="End when the views are where the log is now.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Catch up, then exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per batch.")] = False,
     server: Annotated[
         bool, typer.Option("--server/--no-server", help="Serve the application over HTTP as well.")

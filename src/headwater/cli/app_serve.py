@@ -72,9 +72,9 @@ def token(
         str | None, typer.Option(metavar="NAME", help="What the token is called; otherwise its scope.")
     ] = None,
     listed: Annotated[
-        bool, typer.Option("--list", help="Show the tokens there are, which are not shown again.")
+        bool, typer.Option("--list", help="List tokens (secrets are never shown).")
     ] = False,
-    revoke: Annotated[str | None, typer.Option(metavar="NAME", help="Make a token useless, within a second.")] = None,
+    revoke: Annotated[str | None, typer.Option(metavar="NAME", help="Revoke a token (takes effect within 1 s).")] = None,
     as_json: Json = False,
 ) -> None:
     """Make a token for the server, and print it: it is shown this once, and only its hash is kept.
@@ -89,7 +89,7 @@ def token(
             _print(tokens.all(), as_json=as_json)
         elif revoke is not None:
             tokens.revoke(revoke)
-            say(f"Token {revoke} is not good any more.")
+            say(f"Token {revoke} has been revoked.")
         else:
             _print_new(tokens.create(name or scope, scope), name or scope, scope, as_json=as_json)
 
@@ -99,7 +99,7 @@ def _print_new(text: str, name: str, scope: str, *, as_json: bool) -> None:
         print_json([{"name": name, "scope": scope, "token": text}])
         return
     print_line(text)
-    say(f"Token {name} may {scope}. Keep it: it can not be shown again.")
+    say(f"Token {name} may {scope}. Keep it: it cannot be shown again.")
 
 
 def _print(tokens: list[Token], *, as_json: bool) -> None:

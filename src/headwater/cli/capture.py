@@ -75,7 +75,7 @@ def run(application: Application) -> None:
 
 
 def check(application: Application, *, source: SourceName = None) -> None:
-    """Look whether the databases can be captured, and change nothing; what is missing comes with its SQL."""
+    """Check whether the databases can be captured; makes no changes. Whatever is missing is shown with the SQL that fixes it."""
     with load(application) as app:
         for each in _sources(app, source):
             plan = each.check()
@@ -121,7 +121,7 @@ def snapshot(
 
 
 def pause(application: Application, *, source: SourceName = None) -> None:
-    """Let capture rest, in whichever process it runs. The database keeps its changes meanwhile."""
+    """Pause capture, in whichever process it runs. Until it resumes, the database retains its changes."""
     with load(application) as app:
         _one(app, source).pause()
 

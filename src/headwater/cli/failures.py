@@ -32,7 +32,7 @@ EXIT_CODES = {
     0: "It worked.",
     FAILED: "It could not be done: a record does not fit, the disk is full, another process holds the log; or "
     "`verify` has found a difference.",
-    USAGE: "The command has to change: a wrong option, no such topic, a schema that can not be evolved to, wrong SQL.",
+    USAGE: "The command has to change: a wrong option, no such topic, a schema that cannot be evolved to, wrong SQL.",
     ALARM: "A group's lag is past a limit.",
     DAMAGED: "Committed data is damaged.",
     INTERRUPTED: "Ctrl-C.",

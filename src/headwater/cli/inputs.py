@@ -82,7 +82,7 @@ def format_of(file: Path, given: Format | None) -> Format:
 
 def _unreadable(file: Path) -> UsageError:
     endings = [ending.lower() for ending in file.suffixes]
-    only = f"{file} can not be read: an append takes JSON lines and Parquet."
+    only = f"{file} cannot be read: an append takes JSON lines and Parquet."
     if _SEPARATED.intersection(endings):
         copy = f"COPY (FROM '{file}') TO '{file.with_suffix('.parquet')}'"
         return UsageError(only, hint=f'Convert it first, with DuckDB for example: duckdb -c "{copy}"')

@@ -139,7 +139,7 @@ def check(directory: Directory, *, as_json: Json = False) -> None:
         findings = list(log.check(watch))
     _print_findings(findings, as_json=as_json)
     if findings:
-        warn(f"The log is damaged: {_lost(findings)} can not be read back.")
+        warn(f"The log is damaged: {_lost(findings)} cannot be read back.")
         hint(f"`headwater log repair {directory}` shows what can be saved.")
         raise typer.Exit(DAMAGED)
     say(f"Checked {count(segments, 'segment')}: all is well.")
@@ -174,7 +174,7 @@ def repair(
         if not apply:
             hint(f"`headwater log repair {directory} --apply` does it.")
             raise typer.Exit(DAMAGED)
-        ask("Give up what can not be read?", yes=yes)
+        ask("Give up what cannot be read?", yes=yes)
         plan.apply()
     say(f"Repaired. The damaged files are in {directory / 'damaged'}.")
 

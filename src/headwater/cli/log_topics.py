@@ -84,7 +84,7 @@ def init(directory: Directory) -> None:
         if directory.exists():
             raise
         raise Determinate(
-            f"The directory {directory} can not be created: {error.reason}.", hint="Name one where you may write."
+            f"The directory {directory} cannot be created: {error.reason}.", hint="Name one where you may write."
         ) from error
     say(f"There is a log in {directory} already." if existed else f"Created a log in {directory}.")
     if not existed:
@@ -153,7 +153,7 @@ def create(
     segment_age_max: SegmentAgeMax = None,
     tombstone_grace: TombstoneGrace = None,
     exist_ok: Annotated[
-        bool, typer.Option("--exist-ok", help="Be content with a topic that exists and is defined alike.")
+        bool, typer.Option("--exist-ok", help="Do nothing if an identical topic exists.")
     ] = False,
 ) -> None:
     """Create a topic."""

@@ -40,7 +40,7 @@ def _line(line: bytes) -> str:
     """The text of a line, and where it ceases to be JSON."""
     text = line.decode("utf-8", "backslashreplace").strip()
     shown = text if len(text) <= _TEXT_LENGTH_MAX else text[: _TEXT_LENGTH_MAX - 3] + "..."
-    # What is not printable could change the terminal; as an escape it can not.
+    # What is not printable could change the terminal; as an escape it cannot.
     printable = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in shown)
     try:
         json.loads(text)

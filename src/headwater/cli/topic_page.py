@@ -56,7 +56,7 @@ def segment_json(segment: Segment) -> dict[str, object]:
 
 
 def finding_json(finding: Finding) -> dict[str, object]:
-    """Offsets that can not be read, for scripts."""
+    """Offsets that cannot be read, for scripts."""
     return {
         "topic": finding.topic,
         "partition": finding.partition,

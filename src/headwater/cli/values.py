@@ -75,7 +75,7 @@ def readable(value: object) -> str:
     """A JSON value for people: text without quotes where it can do without."""
     if isinstance(value, str):
         plain = value.isprintable() and value and not any(sign in value for sign in ' "=')
-        # What is not printable could change the terminal; as an escape it can not.
+        # What is not printable could change the terminal; as an escape it cannot.
         return value if plain else json.dumps(value, ensure_ascii=not value.isprintable())
     return json.dumps(value, separators=(",", ":"))
 

@@ -67,7 +67,7 @@ class Listener:
 
 
 def ask(path: Path, seconds: float = ANSWER_SECONDS_MAX, **request: object) -> Message:
-    """What the supervisor answers. Raises `Determinate` if it does not in time, or says that it can not be done."""
+    """What the supervisor answers. Raises `Determinate` if it does not in time, or says that it cannot be done."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(seconds)

@@ -28,7 +28,7 @@ from headwater.demo.tables import insert
 VISITS, NEW_CUSTOMERS, MOVES, PRICES = 2.0, 0.1, 0.03, 0.03
 REVIEWS, REVIEWS_DELETED, FOLLOWS, UNFOLLOWS = 0.2, 0.03, 0.2, 0.05
 VISITS_MAX = 200
-"""Visitors at the same time: who comes while the shop can not take orders does not wait for ever."""
+"""Visitors at the same time: who comes while the shop cannot take orders does not wait for ever."""
 
 PAGE_CHANCE, CART_CHANCE, BUY_CHANCE, OFFLINE_CHANCE = 0.3, 0.15, 0.6, 0.15
 CANCELLED_CHANCE, FORGOTTEN_CHANCE, DELETED_CHANCE = 0.07, 0.05, 0.3

@@ -254,7 +254,7 @@ class Supervisor:
 
 
 def demo(*, port: int | None = None, seed: int = 7, browser: bool = True) -> None:
-    """Runs the demo until Ctrl-C or SIGTERM. Raises `HeadwaterError` if it can not."""
+    """Runs the demo until Ctrl-C or SIGTERM. Raises `HeadwaterError` if it cannot."""
     console = Console(stderr=True)
     shown = browser and console.is_terminal and any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
     ending: list[Callable[[], None]] = []

@@ -32,7 +32,7 @@ CONNECT_SECONDS = "3"
 
 
 class Till:
-    """Carries out transactions in order. What can not be carried out now waits, and is tried again."""
+    """Carries out transactions in order. What cannot be carried out now waits, and is tried again."""
 
     def __init__(self, url: str) -> None:
         self._conninfo = make_conninfo(url, connect_timeout=CONNECT_SECONDS, application_name="shop")

@@ -21,7 +21,7 @@ class PipelineVerifier:
         self._url = url
 
     def __call__(self, view: str) -> dict[str, object]:
-        """What was found. Raises `Refused` if the pipeline can not tell."""
+        """What was found. Raises `Refused` if the pipeline cannot tell."""
         deadline = time.monotonic() + PIPELINE_SECONDS_MAX
         path = f"/views/{quote(view, safe='')}/verify"
         client = Client(self._url)

@@ -298,7 +298,7 @@ def store_error(error: Error, path: Path) -> HeadwaterError:
 
 
 def unusable(error: Error, path: Path) -> HeadwaterError:
-    """What the caller should see when the store can not be read."""
+    """What the caller should see when the store cannot be read."""
     trouble = trouble_of(error)
     if trouble == "busy":
         return StoreBusy(str(path), BUSY_SECONDS_MAX)

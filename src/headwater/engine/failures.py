@@ -10,7 +10,7 @@ _REBUILD = "Delete the pipeline's state: nothing is lost, the next run rebuilds 
 
 
 class StateCorrupt(Corrupt):
-    """A run of state or of a view that can not be read back as it was written."""
+    """A run of state or of a view that cannot be read back as it was written."""
 
     code = "state_corrupt"
 
@@ -23,13 +23,13 @@ class StateCorrupt(Corrupt):
 
 
 class StoreUnusable(ExternalError):
-    """The database of a pipeline's store can not be opened."""
+    """The database of a pipeline's store cannot be opened."""
 
     code = "store_unusable"
 
     def __init__(self, path: str, reason: str, *, damaged: bool) -> None:
         super().__init__(
-            f"The pipeline's store {path} is damaged: {reason}." if damaged else f"{path} can not be used: {reason}.",
+            f"The pipeline's store {path} is damaged: {reason}." if damaged else f"{path} cannot be used: {reason}.",
             hint=_REBUILD if damaged else "Look at its owner and permissions.",
         )
         self.path, self.reason, self.damaged = path, reason, damaged
@@ -155,14 +155,14 @@ class InvariantBroken(HeadwaterError):
 
 
 class ViewPositionGone(PositionGone):
-    """A view's changes can not be followed from a position, because some of them are not kept any more."""
+    """A view's changes cannot be followed from a position, because some of them are not kept any more."""
 
     code = "view_position_gone"
 
     def __init__(self, view: str, position: int, earliest: int) -> None:
         UsageError.__init__(
             self,
-            f"View {view!r} can not be followed from position {position}: "
+            f"View {view!r} cannot be followed from position {position}: "
             f"its changes are kept from position {earliest} on.",
             hint="Subscribe without a position: the content comes first, then every change.",
         )

@@ -46,7 +46,7 @@ def find(directory: Path, runs: Sequence[Run], schema: pa.Schema, key: Mapping[s
     """
     for name in key:
         if name not in schema.names or pat.is_nested(schema.field(name).type):
-            raise UsageError(f"Rows can not be found by {name!r}.", hint="Name a column of a plain type.")
+            raise UsageError(f"Rows cannot be found by {name!r}.", hint="Name a column of a plain type.")
     wanted = hashing.hash_columns(list(key.values()))[0]
     found: list[pa.Table] = []
     for run in runs:

@@ -19,7 +19,7 @@ class Acknowledgement(Future[Position]):
 
     `Future` makes them at once, a dozen objects for each record, and with them half of a producer's work: making them,
     and the garbage collections they bring about. Everything that waits goes to `Future` itself.
-    A record that was sent can not be taken back: `cancel` has no effect.
+    A record that was sent cannot be taken back: `cancel` has no effect.
     """
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ def silent(done: int, total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong: offsets `first` to `last` of a partition can not be read, and why."""
+    """Something wrong: offsets `first` to `last` of a partition cannot be read, and why."""
 
     topic: str
     partition: int
@@ -46,12 +46,12 @@ class Finding:
 
 
 Lost = tuple[int, int, str]
-"""The first and the last of a run of offsets that can not be read, and why."""
+"""The first and the last of a run of offsets that cannot be read, and why."""
 
 
 @dataclass(slots=True)
 class Salvage:
-    """What is left of one segment: the records that can be read, and the offsets that can not."""
+    """What is left of one segment: the records that can be read, and the offsets that cannot."""
 
     records: list[pa.Table] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)

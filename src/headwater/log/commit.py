@@ -276,9 +276,9 @@ def _json(name: str, value: object) -> str:
     try:
         text = json.dumps(value, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"The value of bookmark {name!r} can not be kept as JSON: {error}.") from error
+        raise UsageError(f"The value of bookmark {name!r} cannot be kept as JSON: {error}.") from error
     if value is None:
-        raise UsageError(f"The value of bookmark {name!r} can not be None: that means that there is no bookmark.")
+        raise UsageError(f"The value of bookmark {name!r} cannot be None: that means that there is no bookmark.")
     if len(text) > BOOKMARK_BYTES_MAX:
         raise UsageError(
             f"The value of bookmark {name!r} has {len(text)} bytes of JSON; {BOOKMARK_BYTES_MAX} are allowed."

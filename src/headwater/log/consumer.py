@@ -117,7 +117,7 @@ class Consumer:
         self._renewer.stop()
         for reader in self._readers.values():
             reader.close()
-        # Where the log is closed already, or can not be written to, the others take over when the lease ends.
+        # Where the log is closed already, or cannot be written to, the others take over when the lease ends.
         with suppress(UsageError, ExternalError):
             self._membership.leave()
         self._wake.touch()

@@ -265,7 +265,7 @@ def _end(reader: PartitionReader, end: End | None) -> int | None:
 
 
 def _check_places(topic: Topic, start: Start, end: End | None) -> None:
-    """Raises `UsageError` for a place that can not be meant."""
+    """Raises `UsageError` for a place that cannot be meant."""
     if end is not None and (isinstance(end, bool) or not isinstance(end, (int, Mapping, datetime, Position))):
         raise UsageError(
             f"{end!r} is not a place to end.", hint="Use an offset, a dict of offsets, a datetime or a Position."

@@ -2,7 +2,7 @@
 
 There is no coordinator. Every member, under the write lock, drops members whose lease has ended, works out the same
 fair division from what it sees, gives back what it has too much of and takes what is free and due to it. A claim's
-epoch grows each time it changes hands; a holder with an older epoch can not move the offset any more.
+epoch grows each time it changes hands; a holder with an older epoch cannot move the offset any more.
 
     free  --take-->  claimed by m, epoch n+1  --give back, leave, lease ended-->  free
 """

@@ -50,8 +50,8 @@ def check_consumer_options(options: ConsumerOptions) -> None:
         raise UsageError(f"A consumer has no option {name!r}.", hint=f"Options: {', '.join(known)}.")
     for name, choices in (("start", get_args(GroupStart)), ("on_gone", get_args(OnGone))):
         if options.get(name, choices[0]) not in choices:
-            raise UsageError(f"{name} can not be {options.get(name)!r}.", hint=f"Use one of {', '.join(choices)}.")
+            raise UsageError(f"{name} cannot be {options.get(name)!r}.", hint=f"Use one of {', '.join(choices)}.")
     for name in ("lease", "patience"):
         duration = options.get(name)
         if isinstance(duration, timedelta) and duration < (timedelta.resolution if name == "lease" else timedelta(0)):
-            raise UsageError(f"{name} can not be {duration}.", hint="Give it a longer time.")
+            raise UsageError(f"{name} cannot be {duration}.", hint="Give it a longer time.")

@@ -145,7 +145,7 @@ def _insert_dead_letter(tx: Connection, settings: TopicSettings) -> None:
         _insert(tx, define_topic(name, DEAD_LETTER_SCHEMA, key=None, partitions=1, event_time=None, settings=defaults))
     elif not existing.schema.equals(DEAD_LETTER_SCHEMA):
         raise UsageError(
-            f"Topic {name!r} can not take dead letters: its columns are others.",
+            f"Topic {name!r} cannot take dead letters: its columns are others.",
             hint="Name a topic that does not exist; it is created.",
         )
 
@@ -164,7 +164,7 @@ def _add_partitions(tx: Connection, topic: Topic, partitions: int) -> Topic:
         return topic
     if partitions < topic.partitions:
         raise UsageError(
-            f"Topic {topic.name!r} has {topic.partitions} partitions; it can not have fewer.",
+            f"Topic {topic.name!r} has {topic.partitions} partitions; it cannot have fewer.",
             hint="Create a topic with fewer partitions and copy the records.",
         )
     if topic.key:

@@ -48,7 +48,7 @@ class TopicSettings:
         if self.cleanup not in get_args(Cleanup):
             raise UsageError(f"{self.cleanup!r} is not a way to clean up.", hint="Use 'delete', 'compact' or 'none'.")
         if self.cleanup == "compact" and not key:
-            raise UsageError("A topic without a key can not be compacted.", hint="Give it key columns: key='id'.")
+            raise UsageError("A topic without a key cannot be compacted.", hint="Give it key columns: key='id'.")
         if self.cleanup != "delete" and (self.retention_age is not None or self.retention_bytes is not None):
             raise UsageError(
                 f"Retention has no effect with cleanup={self.cleanup!r}.", hint="Use cleanup='delete' for retention."
@@ -137,7 +137,7 @@ def define_topic(
     if settings.dead_letter is not None:
         check_name("topic", settings.dead_letter)
         if settings.dead_letter == name:
-            raise UsageError("A topic can not be its own dead-letter topic.")
+            raise UsageError("A topic cannot be its own dead-letter topic.")
     if not is_whole(partitions, 1) or partitions > PARTITIONS_MAX:
         raise UsageError(f"A topic has 1 to {PARTITIONS_MAX} partitions, not {partitions!r}.")
     columns = parse_schema(schema)

@@ -16,7 +16,7 @@ from headwater.system.background import Background
 IN_MODIFY = 0x2
 # A writer killed between its commit and its wake-up leaves followers asleep: they look for themselves this often.
 LOOK_EVERY_SECONDS = 1.0
-# Where the kernel can not tell us that a file changed, followers look this often.
+# Where the kernel cannot tell us that a file changed, followers look this often.
 POLL_EVERY_SECONDS = 0.005
 
 
@@ -76,7 +76,7 @@ class Wake:
 
     def _run(self) -> None:
         notifier = self._notifier
-        # Not select, which can not watch a descriptor above 1023.
+        # Not select, which cannot watch a descriptor above 1023.
         poller = select.poll()
         for fd in (self._stop_read, notifier):
             if fd is not None:

@@ -192,7 +192,7 @@ def _are_done(requests: list[Request]) -> bool:
 
 
 def _refusal(tx: Connection, request: Request) -> Outcome | None:
-    """Why the request can not be committed now, or that it was before; None if it can."""
+    """Why the request cannot be committed now, or that it was before; None if it can."""
     for piece in request.pieces:
         if tx.execute("SELECT 1 FROM topics WHERE id = ?", (piece.topic.id,)).fetchone() is None:
             return UnknownTopic(piece.topic.name)

@@ -71,7 +71,7 @@ def duplicate_column(name: str, twin: str) -> SchemaError:
 
 
 def contains_map(arrow: pa.DataType) -> bool:
-    """Whether the type is a map or has one inside; such a type can not be a map's key."""
+    """Whether the type is a map or has one inside; such a type cannot be a map's key."""
     if pat.is_map(arrow):
         return True
     if pat.is_list(arrow):
@@ -134,7 +134,7 @@ def _canonical_decimal(arrow: pa.DataType, path: str) -> pa.DataType:
 def _canonical_map(arrow: pa.DataType, path: str) -> pa.DataType:
     key = _canonical(arrow.key_type, path + ".key")
     if contains_map(key):
-        raise SchemaError(f"Column {path!r}: a map's key can not be a map.", column=path, hint="Use an array.")
+        raise SchemaError(f"Column {path!r}: a map's key cannot be a map.", column=path, hint="Use an array.")
     return pa.map_(key, _canonical(arrow.item_type, path + ".value"))
 
 
@@ -144,7 +144,7 @@ def _refused(arrow: pa.DataType, path: str) -> SchemaError:
     elif pat.is_time(arrow):
         reason, hint = "is a time of day, which Spark does not have", "Cast it to bigint (microseconds) or to string."
     elif pat.is_duration(arrow) or pat.is_interval(arrow):
-        reason, hint = "is a length of time, which a topic can not hold", "Cast it to bigint (microseconds)."
+        reason, hint = "is a length of time, which a topic cannot hold", "Cast it to bigint (microseconds)."
     elif pat.is_struct(arrow):
         reason, hint = "is a struct without fields", "Give it a field, or leave it out."
     else:

@@ -56,7 +56,7 @@ def one_by_one(values: Values, arrow: pa.DataType) -> tuple[Column, dict[int, Mi
 
 
 def vectorised(values: Values, arrow: pa.DataType) -> Column | None:
-    """The same array as `one_by_one` gives, or None where that can not be told without looking at each value."""
+    """The same array as `one_by_one` gives, or None where that cannot be told without looking at each value."""
     kinds = frozenset(map(type, values)) - {type(None)}
     if not kinds:
         return pa.nulls(len(values), arrow)

@@ -119,7 +119,7 @@ def _hasher(arrow: pa.DataType) -> Callable[[pa.Array], Hashes]:
         return _hash_times
     if pat.is_string(arrow) or pat.is_binary(arrow) or pat.is_large_string(arrow) or pat.is_large_binary(arrow):
         return _hash_bytes
-    raise TypeError(f"{arrow} can not be hashed: a key is made of numbers, text, bytes, booleans, dates and times.")
+    raise TypeError(f"{arrow} cannot be hashed: a key is made of numbers, text, bytes, booleans, dates and times.")
 
 
 def _mix(hashes: Hashes) -> Hashes:

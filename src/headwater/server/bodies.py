@@ -130,7 +130,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _one_line(text: str) -> bytes:
-    # A line break can not stand inside of a string, so it means no more than a space.
+    # A line break cannot stand inside of a string, so it means no more than a space.
     return text.replace("\n", " ").replace("\r", " ").encode()
 
 

@@ -23,7 +23,7 @@ MEDIA_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# Only our own files, nothing inline, nothing from elsewhere; and text can not become markup by mistake.
+# Only our own files, nothing inline, nothing from elsewhere; and text cannot become markup by mistake.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"

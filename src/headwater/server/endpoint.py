@@ -1,6 +1,6 @@
 """An endpoint: what it takes, what it answers, who may call it, and what it does, declared in one place.
 
-The router, the checks and the OpenAPI document are all made from the declarations, so that they can not disagree.
+The router, the checks and the OpenAPI document are all made from the declarations, so that they cannot disagree.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _take(hold: Hold, size: int) -> None:
 
 def _check_known(service: Service, token: Token) -> None:
     if token.hash not in service.tokens.known():
-        raise no_token("The token is not good any more.")
+        raise no_token("The token has been revoked.")
 
 
 def authorize(service: Service, request: Request, scope: Scope | None) -> Token | None:

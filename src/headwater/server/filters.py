@@ -69,7 +69,7 @@ def ordered(table: pa.Table, order: str | None) -> pa.Table:
         name = part.removeprefix("-")
         field = _field(table.schema, name)
         if pat.is_nested(field.type):
-            raise bad_request(f"Rows can not be ordered by {name!r}, which is nested.")
+            raise bad_request(f"Rows cannot be ordered by {name!r}, which is nested.")
         keys.append((name, "descending" if part.startswith("-") else "ascending"))
     return table.take(pc.sort_indices(table, sort_keys=keys))
 
@@ -86,7 +86,7 @@ def typed(text: str, field: pa.Field) -> pa.Array:
     try:
         found, rejected = parse_json_lines(line, pa.schema([field.with_nullable(True)]))
     except (HeadwaterError, pa.ArrowException, TypeError, ValueError) as error:
-        raise bad_request(f"Column {field.name!r} can not be compared with a text.") from error
+        raise bad_request(f"Column {field.name!r} cannot be compared with a text.") from error
     if rejected:
         raise bad_request(f"{text!r} is not a value of column {field.name!r}: expected {rejected[0].expected}.")
     return found[field.name].combine_chunks()

@@ -1,8 +1,8 @@
 """The gate in front of every request: which hosts, which origins, and the headers that every answer has.
 
-A browser lets any page send requests to an address on this machine. A page of somebody else can not read the answers,
+A browser lets any page send requests to an address on this machine. A page of somebody else cannot read the answers,
 unless a name of theirs comes to mean this machine (DNS rebinding): so without tokens only names of this machine are
-answered. And it can not send anything but reads, because browsers say where a request comes from.
+answered. And it cannot send anything but reads, because browsers say where a request comes from.
 """
 
 from __future__ import annotations

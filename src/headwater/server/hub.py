@@ -69,7 +69,7 @@ class Hub:
                 async for event in events:
                     yield event
         except _Ended:
-            # It has not got all of the content yet, so that it can not go on behind it: it connects again.
+            # It has not got all of the content yet, so that it cannot go on behind it: it connects again.
             return
         finally:
             self.subscribers -= 1

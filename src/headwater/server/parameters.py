@@ -59,7 +59,7 @@ class Parameter:
         return int(text)
 
     def _wrong(self, text: str) -> Refused:
-        return bad_request(f"{text[:100]!r} can not be the parameter {self.name!r}.", self.about)
+        return bad_request(f"{text[:100]!r} cannot be the parameter {self.name!r}.", self.about)
 
 
 def values(declared: Sequence[Parameter], given: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -100,7 +100,7 @@ AT_LEAST = Parameter(
     "at_least", {"type": "string", "pattern": POSITION_PATTERN}, "Wait until this position of the log is reached."
 )
 WAIT = Parameter(
-    "wait", {"type": "number", "minimum": 0, "maximum": 86_400}, "So many seconds at most, then the answer is 504."
+    "wait", {"type": "number", "minimum": 0, "maximum": 86_400}, "Maximum wait in seconds; then 504."
 )
 READING = (AT_LEAST, WAIT)
 WHERE = Parameter(

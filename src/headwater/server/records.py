@@ -77,7 +77,7 @@ def append_body(
     if key is None:
         with service.log.commit() as commit:
             commit.append(topic, rows, partition=partition)
-        assert isinstance(commit.result, Committed), "a commit without a condition can not conflict"
+        assert isinstance(commit.result, Committed), "a commit without a condition cannot conflict"
         return _appended(service, topic, commit.result, records)
     return append_once(service, topic, rows, key, body, records=records, partition=partition)
 

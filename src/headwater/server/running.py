@@ -68,7 +68,7 @@ class Address:
             try:
                 ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(self.certificate, self.key)
             except (OSError, ssl.SSLError) as error:
-                raise UsageError(f"The certificate can not be used: {error}.") from error
+                raise UsageError(f"The certificate cannot be used: {error}.") from error
         return self
 
 
@@ -217,7 +217,7 @@ class Server:
     async def _forget(self) -> None:
         while True:
             await asyncio.sleep(FORGET_EVERY_SECONDS)
-            # What can not be forgotten now is forgotten next time.
+            # What cannot be forgotten now is forgotten next time.
             with suppress(HeadwaterError, OSError):
                 await self._service.threads.append(forget_keys, self._service)
 
@@ -244,14 +244,14 @@ def listen(address: Address) -> socket.socket:
     except OSError as error:
         listening.close()
         raise UsageError(
-            f"Port {address.port} of {address.host} can not be listened on: {error.strerror or error}.",
-            hint="Another server may run there: use --port with another one, or with 0 for any.",
+            f"Port {address.port} of {address.host} is not available: {error.strerror or error}.",
+            hint="Another process may be using it. Choose another port with --port, or 0 for any free one.",
         ) from error
     return listening
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether a port can be listened on."""
+    """Whether a port is available."""
     try:
         listen(Address(host, port)).close()
     except UsageError:

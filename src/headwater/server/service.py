@@ -220,7 +220,7 @@ class Service:
     async def _look_for_tokens(self) -> None:
         while True:
             await asyncio.sleep(tokens.LOOK_EVERY_SECONDS)
-            # What can not be looked at stays as it was.
+            # What cannot be looked at stays as it was.
             with suppress(HeadwaterError, OSError):
                 await self.threads.run(self.tokens.refresh)
 

@@ -107,8 +107,8 @@ class Listener:
         except OSError as error:
             listening.close()
             raise UsageError(
-                f"UDP port {self.inlet.port} of {self.inlet.host} can not be listened on: {error.strerror}.",
-                hint="Another process may listen there: use another port in app.statsd(…).",
+                f"UDP port {self.inlet.port} of {self.inlet.host} is not available: {error.strerror}.",
+                hint="Another process may be using it. Choose another port in app.statsd(…).",
             ) from error
         listening.settimeout(GATHER_SECONDS)
         self.port = listening.getsockname()[1]

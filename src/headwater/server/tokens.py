@@ -78,7 +78,7 @@ class Tokens:
         self._known: dict[str, Token] | None = None
 
     def create(self, name: str, scope: Scope) -> str:
-        """A new token, which can not be shown again. Raises `UsageError` if the name is taken."""
+        """A new token, which cannot be shown again. Raises `UsageError` if the name is taken."""
         check_name("token", name)
         if scope not in get_args(Scope):
             raise UsageError(f"{scope!r} is not a scope.", hint=f"Use one of {', '.join(get_args(Scope))}.")

@@ -90,7 +90,7 @@ class Catalyst:
         return DataFrame(self._datasets.ofRows(self.session._jsparkSession, plan), self.session)  # noqa: SLF001
 
     def collect(self, frame: DataFrame) -> pa.Table:
-        """The rows of a DataFrame. All of them may be null: what Spark says can not be is null after an outer join."""
+        """The rows of a DataFrame. All of them may be null: what Spark says cannot be is null after an outer join."""
         columns = []
         for attribute in items(analyzed(frame).output()):
             column, given = self.column(attribute), _parse_datatype_json_string(attribute.dataType().json())

@@ -22,7 +22,7 @@ _BROKEN = re.compile(rf"{BROKEN} (\d+): (.*?)(?:\n|$)")
 FUNCTION = "headwater function"
 """In the message of what a function in Python raises: its name follows."""
 _FUNCTION = re.compile(rf"{FUNCTION} (\w+): (.*)")
-# What Spark advises and a view can not follow: its settings are part of what a view means.
+# What Spark advises and a view cannot follow: its settings are part of what a view means.
 _SETTING = re.compile(r"\s*If necessary set \"?spark\.sql\.ansi\.enabled\"? to \"?false\"? to bypass this error\.")
 # What people know from other databases, and what Spark takes for something else when it fails on it.
 _NOT_IN_SPARK = (

@@ -29,7 +29,7 @@ def register(session: SparkSession, function: Function) -> None:
     count = len(inspect.signature(function.function).parameters)
     call: Any = arrow_udf
     with warnings.catch_warnings():
-        # It advises type hints, which a function of any number of arguments can not have.
+        # It advises type hints, which a function of any number of arguments cannot have.
         warnings.simplefilter("ignore", UserWarning)
         made = call(guarded(function, count), function.returns, ArrowUDFType.SCALAR)
     session.udf.register(function.name, made)

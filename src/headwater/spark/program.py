@@ -270,5 +270,5 @@ def _names(view: str, output: Sequence[Expression]) -> list[str]:
         if folded.count(name.lower()) > 1:
             raise InvalidQuery(view, f"Two columns are called {name!r}: give one of them another name with AS.")
         if name in (HASH, WEIGHT):
-            raise InvalidQuery(view, f"A column can not be called {name!r}: give it another name with AS.")
+            raise InvalidQuery(view, f"A column cannot be called {name!r}: give it another name with AS.")
     return names

@@ -82,7 +82,7 @@ class Failure:
 class FailingStorage(_Watched):
     """Fails at operation number `at` (from 0 on, of all or of one kind), and at the `times - 1` after it.
 
-    An operation that neither happened nor was reported is a lie. One that can not be told, because the caller needs
+    An operation that neither happened nor was reported is a lie. One that cannot be told, because the caller needs
     what the operation returns, happens.
     """
 

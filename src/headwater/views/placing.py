@@ -1,7 +1,7 @@
 """Placing: the hash of each row's key, by which state is ordered and rows are shared among tasks.
 
 Keys that are equal as in SQL's GROUP BY have the same hash, whichever task, machine or operator computes it. State that
-was kept by other hashes can not be found again: what changes them here is a new version of the program.
+was kept by other hashes cannot be found again: what changes them here is a new version of the program.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def add(*sets: pa.Table) -> pa.Table:
     # What is read back from files may differ in the order of columns and in what it says about nulls.
     schema = pa.schema([pa.field(field.name, field.type) for field in schema])
     if any(set(other.column_names) != set(schema.names) for other in sets):
-        raise InternalError(f"Z-sets of different columns can not be added: {[each.column_names for each in sets]}.")
+        raise InternalError(f"Z-sets of different columns cannot be added: {[each.column_names for each in sets]}.")
     return pa.concat_tables([other.select(schema.names).cast(schema) for other in sets])
 
 

@@ -100,7 +100,7 @@ def test_a_peer_that_can_not_be_installed_says_so_and_the_others_go_on(
     (tmp_path / "input").mkdir()
     field = Field({"broken": broken, "fake": FAKE}, 60.0, Console(quiet=True))
     first, second = field.measure(workload, 10, tmp_path, EXPECTED)
-    assert first.text == "can not: not installed: no network"
+    assert first.text == "cannot: not installed: no network"
     assert second.differing == 0
     assert not second.error
 
@@ -169,10 +169,10 @@ def test_the_table_has_figures_reasons_and_settings(comparison: Comparison) -> N
     assert comparison.grid == [
         ["line", OURS, "Slow", "Odd"],
         ["count + sum", "1,000 rows/s", "100 rows/s (0.1 x, 100 rows)", "WRONG: 7 rows differ"],
-        ["top 10 | per group", "500 rows/s", "can not (1)", "can not (1)"],
+        ["top 10 | per group", "500 rows/s", "cannot (1)", "cannot (1)"],
     ]
     text = comparison.to_markdown()
-    assert "| top 10 \\| per group | 500 rows/s | can not (1) | can not (1) |" in text
+    assert "| top 10 \\| per group | 500 rows/s | cannot (1) | cannot (1) |" in text
     assert "(1) no [WINDOWS] here" in text
     assert "Slow: slow 2, cores 2, CSV" in text
 
@@ -181,7 +181,7 @@ def test_the_terminal_shows_what_markdown_does(comparison: Comparison) -> None:
     console = Console(width=200, file=io.StringIO(), record=True)
     comparison.print(console)
     text = console.export_text()
-    for said in ("1,000 rows/s", "WRONG: 7 rows differ", "can not (1)", "(1) no [WINDOWS] here", "slow 2"):
+    for said in ("1,000 rows/s", "WRONG: 7 rows differ", "cannot (1)", "(1) no [WINDOWS] here", "slow 2"):
         assert said in text
 
 
@@ -198,12 +198,12 @@ def test_the_chart_has_a_bar_for_every_figure(comparison: Comparison) -> None:
     widths = [float(bar.attrib["width"]) for bar in root.iter(f"{space}rect") if bar.attrib.get("height") == "13"]
     assert len(widths) == 3
     assert widths[0] > widths[2] > widths[1] > 0
-    assert {"1,000", "100", "500", "Odd: wrong result", "Slow: can not", "top 10 | per group"} <= set(texts)
+    assert {"1,000", "100", "500", "Odd: wrong result", "Slow: cannot", "top 10 | per group"} <= set(texts)
 
 
 def test_a_chart_without_figures_is_a_chart() -> None:
     empty = Comparison({"sum": "sum"}, [Standing("Odd", "sum", error="no")])
-    assert "Odd: can not" in svg(empty)
+    assert "Odd: cannot" in svg(empty)
 
 
 class Published(Trickle):

@@ -84,5 +84,5 @@ def test_the_file_is_run_as_a_program_would_be(tmp_path: Path) -> None:
             assert list(app.views) == ["beside"]
     finally:
         sys.modules.pop("beside_the_application", None)
-    # Functions of the file go to Spark's workers by value only if their module can not be imported.
+    # Functions of the file go to Spark's workers by value only if their module cannot be imported.
     assert MODULE not in sys.modules

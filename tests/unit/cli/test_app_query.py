@@ -69,7 +69,7 @@ def test_wrong_sql_is_shown_with_a_caret(headwater: Run, published: Path) -> Non
     ran = headwater("query", published, "SELECT country\nFRM revenue x")
     assert (ran.code, ran.out) == (2, "")
     lines = ran.err.splitlines()
-    assert lines[0].startswith("error: The query is wrong at line 2, column ")
+    assert lines[0].startswith("error: Invalid query, line 2, column ")
     assert lines[1] == "  FRM revenue x"
     assert lines[2].strip() == "^"
 

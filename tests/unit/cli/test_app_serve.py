@@ -100,7 +100,7 @@ def test_tokens_are_made_listed_and_revoked(headwater: Run, app: Path) -> None:
     made = headwater("token", app, "--scope", "write", "--name", "ci")
     text = made.out.strip()
     assert text.startswith("hw_write_")
-    assert "can not be shown again" in made.err
+    assert "cannot be shown again" in made.err
     tokens = Tokens(app.parent / "data" / "pipelines" / "shop")
     found = tokens.find(text)
     assert found is not None

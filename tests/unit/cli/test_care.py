@@ -115,7 +115,7 @@ def test_check_names_the_damage(headwater: Run, directory: Path, damaged: Embedd
     heading, row = ran.out.splitlines()
     assert heading.split() == ["topic", "partition", "offsets", "records", "segment", "reason"]
     assert row.split()[:4] == ["orders", "0", "1", "1"]
-    assert "warning: The log is damaged: at most 1 record can not be read back." in ran.err
+    assert "warning: The log is damaged: at most 1 record cannot be read back." in ran.err
     assert f"hint: `headwater log repair {directory}` shows what can be saved." in ran.err
     (finding,) = headwater("log", "check", directory, "--json").objects()
     assert (finding["topic"], finding["first"], finding["last"]) == ("orders", 1, 1)

@@ -34,7 +34,7 @@ def test_init_does_not_touch_a_directory_with_other_files(headwater: Run, tmp_pa
 def test_init_where_nothing_can_be_made(headwater: Run) -> None:
     ran = headwater("log", "init", "/proc/nowhere")
     assert ran.code == 1
-    assert ran.err.startswith("error: The directory /proc/nowhere can not be created: ")
+    assert ran.err.startswith("error: The directory /proc/nowhere cannot be created: ")
     assert ran.err.endswith("hint: Name one where you may write.\n")
 
 
@@ -73,7 +73,7 @@ def test_create_of_a_topic_that_exists(headwater: Run, directory: Path, log: Emb
         (("t", "a int", "--key", "b"), "The key column 'b' is not in the schema."),
         (("t", "a int", "--retention-age", "soon"), "'soon' is not a duration."),
         (("t", "a int", "--retention-bytes", "1G"), "'1G' is not a size."),
-        (("t", "a int", "--cleanup", "compact"), "A topic without a key can not be compacted."),
+        (("t", "a int", "--cleanup", "compact"), "A topic without a key cannot be compacted."),
     ],
 )
 def test_create_says_what_is_wrong(

@@ -18,12 +18,12 @@ def test_a_question_is_answered(tmp_path: Path) -> None:
         for _ in range(2):
             asked = listener.requests.get(timeout=10)
             wrong = asked.request["action"] == "wrong"
-            asked.answer({"error": "It can not be done."} if wrong else {"got": asked.request["action"]})
+            asked.answer({"error": "It cannot be done."} if wrong else {"got": asked.request["action"]})
 
     thread = threading.Thread(target=answer)
     thread.start()
     assert ask(tmp_path / "socket", action="status") == {"got": "status"}
-    with pytest.raises(Determinate, match="It can not be done"):
+    with pytest.raises(Determinate, match="It cannot be done"):
         ask(tmp_path / "socket", action="wrong")
     thread.join()
     with pytest.raises(Determinate, match="does not answer"):

@@ -52,7 +52,7 @@ def test_what_can_not_be_found(tmp_path: Path) -> None:
     driver.publish({"v": zset((1, 1, "a", 1))})
     with Reader(tmp_path) as reader:
         assert reader.find("v", key(key=9)).tables["v"].num_rows == 0
-        with pytest.raises(UsageError, match="can not be found by"):
+        with pytest.raises(UsageError, match="cannot be found by"):
             reader.find("v", {"nope": pa.array([1])})
         with pytest.raises(UnknownView):
             reader.find("w", key(key=1))

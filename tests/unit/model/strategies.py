@@ -60,7 +60,7 @@ def optional(arrow: pa.DataType, nullable: bool = True) -> st.SearchStrategy[obj
 
 
 def values(arrow: pa.DataType) -> st.SearchStrategy[object]:
-    """Values that Arrow gives back as they are, but for a map: a dict, or pairs where a dict can not have the keys."""
+    """Values that Arrow gives back as they are, but for a map: a dict, or pairs where a dict cannot have the keys."""
     if pat.is_integer(arrow):
         limit = 1 << (arrow.bit_width - 1)
         return st.integers(-limit, limit - 1)

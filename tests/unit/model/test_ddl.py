@@ -175,7 +175,7 @@ def test_a_type_is_replaced_where_nothing_is_lost(given_type: pa.DataType, canon
         (pa.struct([]), "without fields"),
         (pa.decimal256(50, 2), "needs 50 digits"),
         (pa.dense_union([pa.field("a", pa.int8())]), "no counterpart"),
-        (pa.map_(pa.map_(pa.string(), pa.string()), pa.string()), "can not be a map"),
+        (pa.map_(pa.map_(pa.string(), pa.string()), pa.string()), "cannot be a map"),
         (pa.struct([("x", pa.int8()), ("X", pa.int8())]), "'c.X' is there twice"),
     ],
     ids=str,

@@ -100,7 +100,7 @@ class Address:
 
 
 def _complete(connection: PGconn, seconds_max: float) -> None:
-    """Returns when a connection that was begun is there, or can not be, or takes too long."""
+    """Returns when a connection that was begun is there, or cannot be, or takes too long."""
     deadline = time.monotonic() + seconds_max
     while connection.status != pq.ConnStatus.BAD:
         wanted = connection.connect_poll()
@@ -120,7 +120,7 @@ def address_of(url: str, *, password_file: str | os.PathLike[str] | None = None)
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         raise UsageError(
-            "The address of the database can not be read.",
+            "The address of the database cannot be read.",
             hint="It looks like postgresql://user@host:5432/database?sslmode=verify-full.",
         ) from None
     parameters = {name: str(value) for name, value in given.items() if value is not None}

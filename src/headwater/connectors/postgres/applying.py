@@ -324,7 +324,7 @@ class Applier:
                 yield table, changes
 
     def _identified(self, table: Table, changes: Changes, lsn: int) -> Changes | None:
-        """Changes of a table whose keys its topic can hold; None if one can not."""
+        """Changes of a table whose keys its topic can hold; None if one cannot."""
         for _, column, text in changes.specials:
             if column in table.key:
                 self._tables.stop(table, key_not_held(table, column, text), lsn)
@@ -332,7 +332,7 @@ class Applier:
         return changes
 
     def _counted(self, table: Table, changes: Changes | None, lsn: int) -> Changes | None:
-        """Changes of a table whose rows are counted; None if that can not be done any more."""
+        """Changes of a table whose rows are counted; None if that cannot be done any more."""
         oid = table.relation.oid
         if changes is None:
             self._tables.stop(table, "The old row of a change was not sent whole: set REPLICA IDENTITY FULL.", lsn)

@@ -143,7 +143,7 @@ class Beginning:
         return same and self._snapshot.is_as_planned(connection, tables)
 
     def _missing(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """The chunks that were not read; of a table without a key all, as two readings can not be put together."""
+        """The chunks that were not read; of a table without a key all, as two readings cannot be put together."""
         unread = {chunk.oid for chunk in chunks if self._snapshot.read_at(chunk) is None}
         again = {oid for oid in unread if not self._tables.by_oid[oid].key}
         for chunk in chunks:
@@ -232,7 +232,7 @@ class Beginning:
         self._say(f"The first snapshot is in the log, as of {format_lsn(end)}.")
 
     def _stop_unfit(self, chunks: Sequence[Chunk], lsn: int) -> None:
-        """Stops tables with a row that can not be a record."""
+        """Stops tables with a row that cannot be a record."""
         for chunk in chunks:
             table = self._tables.by_oid[chunk.oid]
             reason = unfit_key(table, self._snapshot.staged(chunk)) if table.stopped is None else None

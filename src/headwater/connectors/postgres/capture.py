@@ -243,7 +243,7 @@ class Capture:
                 connection.execute(f"EXPLAIN SELECT 1 FROM {name} WHERE ({where})".encode())
             except psycopg.Error as error:
                 raise UsageError(
-                    f"The condition can not be used: {error.diag.message_primary}.",
+                    f"The condition cannot be used: {error.diag.message_primary}.",
                     hint="It is what stands behind WHERE in a query of the table: id < 1000.",
                 ) from None
 
@@ -380,7 +380,7 @@ class Capture:
         again = [each for each in self.tables.active() if not each.append_only and not outbox.is_outbox(each)]
         jobs = [new_job(table.relation.oid, purge=True).to_json() for table in again]
         for table in [each for each in self.tables.active() if each.append_only]:
-            self.tables.stop(table, f"{lost.message} Without a key, what is missing can not be told.", slot)
+            self.tables.stop(table, f"{lost.message} Without a key, what is missing cannot be told.", slot)
         with self.log.commit() as commit:
             commit.bookmark(names.position, position_of(slot), expect=before)
             # Somebody may have dropped the capture meanwhile, or asked for a snapshot: then all of it is done again.
@@ -450,7 +450,7 @@ class Capture:
     def _describe(self, incremental: Incremental, applier: Applier) -> None:
         """Takes notice of columns that changed, in the catalog, of tables that have had no change of a row since.
 
-        And of tables that can not be read.
+        And of tables that cannot be read.
         """
         for oid, reason in list(incremental.unreadable.items()):
             if oid in self.tables.by_oid:

@@ -271,7 +271,7 @@ def _publications(connection: Connection, options: CaptureOptions, plan: Plan) -
 
 
 def _same_topics(options: CaptureOptions, tables: Sequence[SourceTable]) -> Iterator[Missing]:
-    """Tables whose names differ only in what a topic's name can not have."""
+    """Tables whose names differ only in what a topic's name cannot have."""
     known: dict[str, str] = {}
     for table in tables:
         topic = options.names.topic(table.relation.schema, table.relation.table)

@@ -36,7 +36,7 @@ from headwater.log.port import Log
 
 POLL_SECONDS = 0.2
 POLL_SECONDS_MIN = 0.005
-# So often a read is tried, with a rest in between, before it is the table that can not be read.
+# So often a read is tried, with a rest in between, before it is the table that cannot be read.
 READ_TRIES_MAX = 5
 # Keys that passed are put together when there are so many parts of them.
 SEEN_PARTS_MAX = 1000
@@ -423,7 +423,7 @@ class Incremental:
         return [job for job in self.jobs if job.id not in at_once]
 
     def _drop_job(self, job: Job, event: Event | None = None) -> None:
-        """Takes away a job that can not be done; the reason is kept.
+        """Takes away a job that cannot be done; the reason is kept.
 
         Not if somebody has changed what is known of the tables meanwhile: it may have been asked for just then.
         """

@@ -93,7 +93,7 @@ def _content(rows: pa.Table, table: Table) -> Digests:
 
 
 def _texts(rows: pa.Table, relation: Relation) -> Iterator[pa.Array]:
-    """Each column as PostgreSQL writes it; what the column can not hold is in the headers."""
+    """Each column as PostgreSQL writes it; what the column cannot hold is in the headers."""
     specials = _specials(rows)
     for column in relation.columns:
         if column.name not in rows.column_names:

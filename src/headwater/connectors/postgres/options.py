@@ -62,7 +62,7 @@ class CaptureOptions:
                 hint='Name them: tables=["orders", "customers"], schemas=["billing"], or tables=["*"].',
             )
         if self.heartbeat <= timedelta(0):
-            raise UsageError(f"heartbeat can not be {self.heartbeat}.", hint="Give it some seconds.")
+            raise UsageError(f"heartbeat cannot be {self.heartbeat}.", hint="Give it some seconds.")
         if self.snapshot_workers < 1:
             raise UsageError("A snapshot needs at least one worker.")
         return self

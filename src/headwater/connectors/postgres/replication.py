@@ -136,6 +136,6 @@ class Replication:
         reason = " ".join(said.split()).rstrip(".") or "it has ended the stream"
         state = None if result is None else result.error_field(pq.DiagnosticField.SQLSTATE)
         if state in _GONE:
-            # A publication that was dropped: the slot can not be read past where it was missing.
+            # A publication that was dropped: the slot cannot be read past where it was missing.
             return SlotLost(self._options.names.slot, format_lsn(self.confirmed), reason)
         return SourceUnavailable(str(self._options.address), reason)

@@ -107,7 +107,7 @@ def create_slot(
     if result.status != pq.ExecStatus.TUPLES_OK:
         reason = connection.get_error_message()
         connection.finish()
-        raise SourceUnavailable(str(options.address), f"the slot can not be made: {' '.join(reason.split())}")
+        raise SourceUnavailable(str(options.address), f"the slot cannot be made: {' '.join(reason.split())}")
     start, snapshot = result.get_value(0, 1), result.get_value(0, 2)
     assert start is not None
     assert snapshot is not None

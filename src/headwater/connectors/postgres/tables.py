@@ -339,7 +339,7 @@ def evolved(topic: Topic, relation: Relation) -> pa.Schema:
 
 
 def unfit_key(table: Table, rows: pa.Table) -> str | None:
-    """Why rows that were read can not be records: a key that its column can not hold. None if they can."""
+    """Why rows that were read cannot be records: a key that its column cannot hold. None if they can."""
     for name in table.key:
         column = rows[name].combine_chunks()
         if column.null_count:
@@ -351,7 +351,7 @@ def unfit_key(table: Table, rows: pa.Table) -> str | None:
 
 def key_not_held(table: Table, column: str, text: str) -> str:
     """Why a table is stopped whose topic has no place for one of its keys."""
-    return f"Key column {column!r} of topic {table.topic!r} can not hold {text!r}."
+    return f"Key column {column!r} of topic {table.topic!r} cannot hold {text!r}."
 
 
 def _listed(names: Sequence[str]) -> str:

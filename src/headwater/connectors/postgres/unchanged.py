@@ -34,13 +34,13 @@ _SYSTEM = ("_offset", "_deleted", HEADERS.name)
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """The text of a value that its column can not hold."""
+    """The text of a value that its column cannot hold."""
 
     text: str
 
 
 def values_of(row: Mapping[str, Any], columns: Sequence[str]) -> Values:
-    """The values of some columns of a row; what the column can not hold, from the row's headers."""
+    """The values of some columns of a row; what the column cannot hold, from the row's headers."""
     headers = dict(row.get(HEADERS.name) or ())
     specials = json.loads(headers[SPECIAL]) if SPECIAL in headers else {}
     return {name: Special(specials[name]) if name in specials else row[name] for name in columns}

@@ -53,7 +53,7 @@ class Watcher:
     def begin(self, connection: Connection, lsn: int) -> None:
         """Before the stream is followed: tables that the source does not name any more are captured no more.
 
-        The first time, a table that it names and that can not be captured is an error. Raises `CaptureRefused`, and
+        The first time, a table that it names and that cannot be captured is an error. Raises `CaptureRefused`, and
         `SlotLost` if a publication is gone.
         """
         there = {each.relation.oid: each for each in tables_of(connection)}
@@ -203,7 +203,7 @@ class Watcher:
     def _partitions(self, connection: Connection, table: Table, found: SourceTable) -> None:
         """Partitions may have come or gone with their rows, or been emptied, of which the stream says nothing.
 
-        A partition that was written anew for another reason has the same rows, but that can not be seen from here.
+        A partition that was written anew for another reason has the same rows, but that cannot be seen from here.
         """
         before, now = (dict(zip(each.parts, each.files, strict=True)) for each in (table, found))
         self._tables.set_parts(table, found.parts, found.files)

@@ -1,4 +1,4 @@
-"""Which addresses a webhook may be sent to, so that a name can not lead into our own network."""
+"""Which addresses a webhook may be sent to, so that a name cannot lead into our own network."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Message:
 
 
 class BrokenOff(Exception):
-    """A step of which a part has arrived can not be gone on with: what is at its place now is something else."""
+    """A step of which a part has arrived cannot be gone on with: what is at its place now is something else."""
 
 
 @dataclass(slots=True)

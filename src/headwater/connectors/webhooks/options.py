@@ -24,7 +24,7 @@ class WebhookOptions:
     def check(self) -> WebhookOptions:
         """The options themselves. Raises `UsageError`."""
         if self.start not in get_args(Start):
-            raise UsageError(f"A webhook can not start with {self.start!r}.", hint="Use 'now' or 'content'.")
+            raise UsageError(f"A webhook cannot start with {self.start!r}.", hint="Use 'now' or 'content'.")
         if not self.secrets or not all(self.secrets):
             raise UsageError(f"Webhook {self.name!r} has no secret.", hint="Take it from the environment: secret=….")
         return self

@@ -39,14 +39,14 @@ class ProgressFile:
         self._path = self.directory / f"{name}.json"
 
     def load(self, view: str) -> Progress:
-        """What was saved last of this view. Raises `ExternalError` if it can not be read."""
+        """What was saved last of this view. Raises `ExternalError` if it cannot be read."""
         try:
             found = _parse(json.loads(self._path.read_bytes()))
         except FileNotFoundError:
             return Progress(view)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise ExternalError(
-                f"The progress of a webhook, {self._path}, can not be read.",
+                f"The progress of a webhook, {self._path}, cannot be read.",
                 hint="Look at its permissions; or remove it, and the webhook begins anew.",
             ) from error
         # The webhook may have been of another view before: only the numbers of its messages go on.

@@ -37,7 +37,7 @@ class Patience:
     longest: timedelta = timedelta(minutes=5)
     """The pause between two attempts doubles up to here; some of it is left to chance."""
     passing: timedelta = timedelta(days=1)
-    """After so long it pauses, if nobody answers or the receiver says that it can not now."""
+    """After so long it pauses, if nobody answers or the receiver says that it cannot now."""
     refusals_max: int = 8
     """After so many refusals in a row (about two minutes of them) it pauses."""
 

@@ -12,7 +12,7 @@ export class Failure extends Error {
 
 const UNREACHABLE = {
   code: "unreachable",
-  message: "The server can not be reached.",
+  message: "The server cannot be reached.",
   hint: "Is `headwater run` or `headwater serve` still running? This page goes on by itself as soon as it is.",
 };
 
@@ -33,7 +33,7 @@ export function query(values) {
   return text ? `?${text}` : "";
 }
 
-/** JSON, in which a whole number that a browser can not hold stays the text that it was. */
+/** JSON, in which a whole number that a browser cannot hold stays the text that it was. */
 export function parse(text) {
   if (!/\d{16}/.test(text)) return JSON.parse(text);
   return JSON.parse(text, (_, value, context) => {

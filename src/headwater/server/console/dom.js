@@ -2,7 +2,7 @@
 //
 // A page describes everything that it shows, again and again, and hardly ever touches an element itself. Elements whose
 // name and key stay are kept, with their focus, their scrolling and what was typed into them. Nothing is parsed as HTML,
-// so that data can not become markup.
+// so that data cannot become markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 const BOOLEANS = new Set(["checked", "disabled", "hidden", "open", "readOnly", "selected"]);

@@ -149,7 +149,7 @@ export function sql(text) {
   return h("pre", { class: "sql", tabindex: "0", "aria-label": "SQL" }, h("code", {}, parts, text.slice(last)));
 }
 
-/** A button that says what it waits for, and why it can not be used. */
+/** A button that says what it waits for, and why it cannot be used. */
 export function button(text, { onclick, busy = false, refused = "", kind = "", ...more }) {
   return h("button", { type: "button", class: kind, disabled: busy || Boolean(refused), title: refused || null, onclick, ...more }, text);
 }

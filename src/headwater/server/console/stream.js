@@ -1,6 +1,6 @@
 // Follows server-sent events and goes on after every interruption, behind the last event that came.
 //
-// Not EventSource: that one can not begin behind an event, gives up after an answer that is an error without saying
+// Not EventSource: that one cannot begin behind an event, gives up after an answer that is an error without saying
 // which, and holds one of the six connections that a browser has for a server also in a tab that nobody looks at.
 
 import { Failure, failureOf, parse, request } from "./api.js";

@@ -3,7 +3,7 @@
 Left out, because Spark itself leaves open what they give:
 - what may fail on a value (division, casts of text): which rows it meets is up to Spark's optimizer;
 - doubles as text, or divided by: min, max and keys may keep -0.0 or 0.0;
-- division of doubles: a rounded number can not be added up in any order.
+- division of doubles: a rounded number cannot be added up in any order.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Expressions:
         ]
 
     def all(self, noise: int = ROUNDED) -> list[Column]:
-        """The columns that are known well enough, with those that can not be compared."""
+        """The columns that are known well enough, with those that cannot be compared."""
         return [one for one in self.columns if one.noise <= noise]
 
     def shared(self) -> list[Column]:

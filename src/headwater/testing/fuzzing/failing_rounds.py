@@ -140,7 +140,7 @@ class FailingRound:
             if all(oracle.failures(name, _RUNS)):
                 self._found(name, f"The batch query fails, and the pipeline does not: {str(error)[:300]}", "missed")
             return
-        except Exception as error:  # noqa: BLE001 (a view that can not be read is a finding)
+        except Exception as error:  # noqa: BLE001 (a view that cannot be read is a finding)
             self._out.add(name)
             self.findings.append(failure(error, self._plan.views, self._batch))
             return

@@ -198,7 +198,7 @@ class Round:
             self._figures.undecided[sql] = str(error)[:500]
             self._out.add(name)
             return
-        except Exception as error:  # noqa: BLE001 (a view that can not be read is a finding)
+        except Exception as error:  # noqa: BLE001 (a view that cannot be read is a finding)
             self._out.add(name)
             self._found(replace(failure(error, self._views, progress.batch), view=name, sql=sql))
             return

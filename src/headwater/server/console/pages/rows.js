@@ -7,7 +7,7 @@ import { cell, count, pretty } from "../format.js";
 import { button, code, empty, failure, panel, table } from "../parts.js";
 
 const PAGE_ROWS = 50;
-// Views may change many times a second; people can not read as fast.
+// Views may change many times a second; people cannot read as fast.
 const RELOAD_EVERY = 500;
 const NESTED = /^(array|struct|map)/;
 const NUMBER = /^(tinyint|smallint|int|bigint|float|double|decimal)/;

@@ -48,7 +48,7 @@ export function sendEvent(chosen) {
     busy = true;
     redraw();
     try {
-      // With a key: a connection that breaks off now can not make two of it.
+      // With a key: a connection that breaks off now cannot make two of it.
       sent = await send("POST", path("topics", name, "records"), draft, { "Idempotency-Key": newKey() });
       watch(sent);
     } catch (error) {

@@ -30,7 +30,7 @@ export function signIn(done) {
   return h("form", { class: "sign-in", onsubmit: submit },
     h("img", { src: "console/icon.svg", alt: "", width: 40, height: 40 }),
     h("h1", {}, "Sign in"),
-    h("p", {}, words("This server needs a token. Whoever runs it makes one with `headwater token app.py`.")),
+    h("p", {}, words("This server needs a token. Create one with `headwater token app.py` on the server.")),
     h("label", { class: "field" }, h("span", {}, "Token"),
       h("input", { type: "password", autocomplete: "current-password", focus: true, value: text, placeholder: "hw_read_…", oninput: (event) => { text = event.target.value; } })),
     problem && failure(problem),
