@@ -204,7 +204,9 @@ class App:
         if name in self._views:
             raise UsageError(f"There are two views called {name!r}.", hint="Give one of them another name.")
         if on_error not in ("fail", "dead_letter"):
-            raise UsageError(f"Invalid on_error={on_error!r}: expected 'fail' or 'dead_letter'.", hint="Use 'fail' or 'dead_letter'.")
+            raise UsageError(
+                f"Invalid on_error={on_error!r}: expected 'fail' or 'dead_letter'.", hint="Use 'fail' or 'dead_letter'."
+            )
         # Not stripped at its beginning, so that lines are counted as the user does.
         self._views[name] = sql.rstrip().rstrip(";")
         self._policies[name] = on_error

@@ -71,10 +71,10 @@ def token(
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="What the token is called; otherwise its scope.")
     ] = None,
-    listed: Annotated[
-        bool, typer.Option("--list", help="List tokens (secrets are never shown).")
-    ] = False,
-    revoke: Annotated[str | None, typer.Option(metavar="NAME", help="Revoke a token (takes effect within 1 s).")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List tokens (secrets are never shown).")] = False,
+    revoke: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Revoke a token (takes effect within 1 s).")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Make a token for the server, and print it: it is shown this once, and only its hash is kept.

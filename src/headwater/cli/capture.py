@@ -75,7 +75,7 @@ def run(application: Application) -> None:
 
 
 def check(application: Application, *, source: SourceName = None) -> None:
-    """Check whether the databases can be captured; makes no changes. Whatever is missing is shown with the SQL that fixes it."""
+    """Check whether the databases can be captured; makes no changes. Missing settings come with the SQL to fix them."""
     with load(application) as app:
         for each in _sources(app, source):
             plan = each.check()

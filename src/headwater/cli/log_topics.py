@@ -152,9 +152,7 @@ def create(
     segment_bytes_max: SegmentBytesMax = None,
     segment_age_max: SegmentAgeMax = None,
     tombstone_grace: TombstoneGrace = None,
-    exist_ok: Annotated[
-        bool, typer.Option("--exist-ok", help="Do nothing if an identical topic exists.")
-    ] = False,
+    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Do nothing if an identical topic exists.")] = False,
 ) -> None:
     """Create a topic."""
     settings = _settings(

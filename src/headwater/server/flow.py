@@ -187,7 +187,7 @@ def _edge(
 
 ENDPOINTS = (
     Endpoint(
-        "GET", "/flow", flow, "Live graph of sources, topics and views; updated every second with Accept: text/event-stream",
+        "GET", "/flow", flow, "Live graph of sources, topics and views; every second with Accept: text/event-stream",
         {200: Answer(
             "Nodes and edges; or events `flow`, each followed by its `sample`, as of /history.",
             {bodies.JSON: FLOW, sse.CONTENT_TYPE: TEXT},

@@ -57,8 +57,8 @@ ENDPOINTS = (
         "POST", "/hooks/{name}", receive, "Take a webhook; its signature takes the place of a token",
         {200: json_answer("It is durable at this position.", APPENDED)}, None, (path("name", "The hook's name."),),
         {bodies.JSON: {}}, tag=TAG,
-        about="Signed as Standard Webhooks, GitHub or Stripe do, as app.hook(…) says. A webhook that is redelivered under "
-        "the same id is recognised.",
+        about="Signed as Standard Webhooks, GitHub or Stripe do, as app.hook(…) says. A webhook that is redelivered "
+        "under the same id is recognized.",
     ),
     Endpoint(
         "GET", "/hooks", list_hooks, "The webhooks that are taken",

@@ -99,9 +99,7 @@ VIEW = path("view", "The view's name.")
 AT_LEAST = Parameter(
     "at_least", {"type": "string", "pattern": POSITION_PATTERN}, "Wait until this position of the log is reached."
 )
-WAIT = Parameter(
-    "wait", {"type": "number", "minimum": 0, "maximum": 86_400}, "Maximum wait in seconds; then 504."
-)
+WAIT = Parameter("wait", {"type": "number", "minimum": 0, "maximum": 86_400}, "Maximum wait in seconds; then 504.")
 READING = (AT_LEAST, WAIT)
 WHERE = Parameter(
     "where", {"type": "string", "pattern": PATTERN}, "A condition, column:operator:value; all have to hold.",

@@ -1,7 +1,7 @@
 """Names of Java packages and classes, each looked up once.
 
 Py4J asks Java what a name stands for every time it is spelled: `jvm.org.apache.spark` is three questions, and for each
-Java looks for a class of that name in all of Spark's 300 jars. That took a fifth of Java's time while views were planned.
+Java looks for a class of that name in all of Spark's 300 jars. That was a fifth of Java's time when views are planned.
 """
 
 from __future__ import annotations
