@@ -41,6 +41,8 @@ _SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.ansi.enabled": "true",
+    # Java runs methods that are longer than this without compiling them; Spark then cuts them up.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
     # Expressions as text are compared, so they must be whole.
     "spark.sql.debug.maxToStringFields": "100000",
     # Parcels are long, so batches of them are cut by their bytes.
@@ -55,6 +57,11 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+_STATIC_SETTINGS = {
+    # Every view has code of its own, and what does not fit is compiled again in every batch.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+}
+"""Settings that all sessions of a Java virtual machine share."""
 SQL_SETTINGS = tuple(name for name in _SETTINGS if name.startswith("spark.sql."))
 """The settings of headwater's sessions that say how SQL is planned and run."""
 # Loggers that repeat on standard error what PySpark raises anyway.
@@ -83,7 +90,7 @@ def start_session(master: str = "local[*]", **settings: str) -> SparkSession:
         root.addFilter(RaisedAnyway())
     for logger in _LOGGERS:
         PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
-    chosen = {**_SETTINGS, **{name.replace("__", "."): value for name, value in settings.items()}}
+    chosen = {**_STATIC_SETTINGS, **_SETTINGS, **{name.replace("__", "."): value for name, value in settings.items()}}
     if SparkSession.getActiveSession() is None and SparkContext._active_spark_context is None:  # noqa: SLF001
         conf = SparkConf().setMaster(master).setAppName("headwater").setAll(list(chosen.items()))
         context: Any = SparkContext(conf=conf, gateway=_gateway(conf))
