@@ -96,6 +96,11 @@ MUTANTS: Sequence[Mutant] = (
         "the ORDER BY of a correlated LIMIT is dropped",
         [
             Edit(
+                "spark/determinism.py",
+                "        if self._depth and name in _LIMITS:\n            return self._limit(node)\n",
+                "",
+            ),
+            Edit(
                 "spark/planner.py",
                 "        order = [*stated, *order_below(window.child(), of_first_rows=not stated)]\n",
                 "        order = list(stated)\n",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,10 +28,11 @@ _TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Views by name, and for each the topics and views that it reads, directly or not."""
+    """Views by name, and for each the topics and views that it reads, directly or not; `meant` is for the oracle."""
 
     views: Mapping[str, str]
     reads: Mapping[str, frozenset[str]]
+    meant: Mapping[str, str] = field(default_factory=dict)
 
 
 def choose(
@@ -66,7 +67,7 @@ class _Choice:
         self._views: dict[str, str] = {}
         self._reads: dict[str, frozenset[str]] = {}
         self._queries = Queries(dice, [topic_relation(topic) for topic in topics])
-        self._oracle = Oracle(session, self._topics, self._views, self._reads)
+        self._oracle = Oracle(session, self._topics, self._views, self._reads, self._queries.meant)
         self._oracle.move(log, log.position())
 
     def views(self, count: int, *, stop_at_first: bool) -> Chosen:
@@ -82,7 +83,12 @@ class _Choice:
                 del self._views[name], self._reads[name]
             else:
                 self._queries.add(Relation(name, query.columns, query.rows, query.reads))
-        return Chosen(self._views, self._reads)
+        used = {
+            said: meant
+            for said, meant in self._queries.meant.items()
+            if any(said in sql for sql in self._views.values())
+        }
+        return Chosen(self._views, self._reads, used)
 
     def _is_good(self, name: str, query: Relation) -> bool:
         """Whether raw Spark has an answer with rows, and headwater takes the query."""

@@ -57,7 +57,9 @@ class FailingQueries:
 
     def _joined(self) -> str:
         where = self._dice.choice(("", "", f" WHERE x.k > {self._dice.randint(1, 3)}"))
-        return f"SELECT x.id AS c0, y.id AS c1, {self.expression('x', 'y')} AS c2 FROM {self._from_two()}{where}"
+        # When both sides change in one commit, the old row of one and the new row of the other never were a pair.
+        made = "100 / (x.a - y.b)" if self._dice.random() < 0.5 else self.expression("x", "y")
+        return f"SELECT x.id AS c0, y.id AS c1, {made} AS c2 FROM {self._from_two()}{where}"
 
     def _summed(self) -> str:
         call = self._dice.choice(("sum", "max", "count", "avg", "collect_list"))

@@ -29,7 +29,7 @@ from headwater.testing.fuzzing.failing import FailingQueries
 from headwater.testing.fuzzing.findings import Figures, Finding
 from headwater.testing.fuzzing.oracle import Oracle, RawFailed
 from headwater.testing.fuzzing.plans import Leg, RoundPlan, Step, create_topics
-from headwater.testing.fuzzing.running import MASTER, apply, failure, is_settled, open_app, timed, topics_of
+from headwater.testing.fuzzing.running import MASTER, apply, failure, open_app, timed, topics_of
 from headwater.testing.fuzzing.topics import TopicPlan, failing_topics
 
 _RUNS = 4
@@ -135,7 +135,7 @@ class FailingRound:
 
         try:
             content = app.snapshot([name]).tables[name]
-            verdict = oracle.judge(name, content, settled, is_settled=is_settled(self._plan, app, name))
+            verdict = oracle.judge(name, content, settled)
         except RawFailed as error:
             if all(oracle.failures(name, _RUNS)):
                 self._found(name, f"The batch query fails, and the pipeline does not: {str(error)[:300]}", "missed")

@@ -1,8 +1,8 @@
 """What views should hold, according to a Spark that knows nothing of headwater.
 
 Where SQL leaves an answer open, raw Spark gives another one when its rows come in another order. Then the answer is
-headwater's to settle, and a view must be what headwater's own batch query gives. The same holds for a correlated LIMIT:
-raw Spark drops its ORDER BY when its column is not selected.
+headwater's to settle, and a view must be what headwater's own batch query gives. What Spark gets wrong, the ORDER BY
+of a correlated LIMIT whose column is not selected, it is asked in other words.
 """
 
 from __future__ import annotations
@@ -72,11 +72,16 @@ class Oracle:
     """Runs views in raw Spark over the rows of a log at a position."""
 
     def __init__(
-        self, session: Any, topics: Sequence[Topic], views: Mapping[str, str], reads: Mapping[str, frozenset[str]]
+        self,
+        session: Any,
+        topics: Sequence[Topic],
+        views: Mapping[str, str],
+        reads: Mapping[str, frozenset[str]],
+        meant: Mapping[str, str] | None = None,
     ) -> None:
         self._raw = RawSpark(session, FEW_ROWS)
         self._topics = {topic.name: topic for topic in topics}
-        self._views, self._reads = views, reads
+        self._views, self._reads, self._meant = views, reads, {} if meant is None else meant
         self._rows: dict[str, pa.Table] = {}
         self._placed: dict[str, tuple[pa.Table, int | None]] = {}
         self._known: dict[str, _Known] = {}
@@ -126,16 +131,9 @@ class Oracle:
                 found.append(str(error) or "It fails.")
         return found
 
-    def judge(
-        self, view: str, content: pa.Table, settled: Callable[[], pa.Table], *, is_settled: bool = False
-    ) -> Verdict:
-        """Whether a view's content is right. `settled` gives the answer of headwater's own batch query.
-
-        `is_settled`: that answer decides, because raw Spark drops an order that counts.
-        """
+    def judge(self, view: str, content: pa.Table, settled: Callable[[], pa.Table]) -> Verdict:
+        """Whether a view's content is right. `settled` gives the answer of headwater's own batch query."""
         expected = self.answer(view)
-        if is_settled:
-            return self._by_rule(view, content, settled, [])
         found = differences(content, self._cast(expected, content))
         if not found:
             return Verdict()
@@ -187,11 +185,16 @@ class Oracle:
                     conf.unset(name)
 
     def _run(self, view: str, variant: int | None) -> pa.Table:
-        for name, sql in self._views.items():
+        for name in self._views:
             if name in self._reads[view]:
-                self._raw.name(name, self._raw.frame(sql, sorted_sets=_SET in sql, seed=variant))
+                self._raw.name(name, self._frame(name, variant))
+        return self._raw.answer(self._frame(view, variant))
+
+    def _frame(self, view: str, variant: int | None) -> Any:
         sql = self._views[view]
-        return self._raw.answer(self._raw.frame(sql, sorted_sets=_SET in sql, seed=variant))
+        for said, meant in self._meant.items():
+            sql = sql.replace(said, meant)
+        return self._raw.frame(sql, sorted_sets=_SET in sql, seed=variant)
 
     def _put(self, topic: str, seed: int | None) -> None:
         wanted = self._rows[topic], seed

@@ -33,7 +33,8 @@ class RoundPlan:
     """All that happens in a round. Each leg is run by an application of its own, on the same directory.
 
     `reads` has for each view the topics and views that it reads, directly or not. With `policies` (what to do when a
-    record makes a view fail, by view) it is a round of expressions that fail.
+    record makes a view fail, by view) it is a round of expressions that fail. `meant` has parts of the views in other
+    words, for raw Spark, which gets them wrong as they are.
     """
 
     seed: int
@@ -42,6 +43,7 @@ class RoundPlan:
     reads: Mapping[str, frozenset[str]]
     legs: tuple[Leg, ...]
     policies: Mapping[str, str] = field(default_factory=dict)
+    meant: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def compiled(self) -> bool:

@@ -29,6 +29,11 @@ class Queries(Forms):
         super().__init__(dice, Sources(dice, relations, self._query))
         self._specials = Specials(dice, self._sources)
 
+    @property
+    def meant(self) -> dict[str, str]:
+        """Parts of queries that raw Spark gets wrong, and the same in other words."""
+        return self._sources.subqueries.meant
+
     def add(self, relation: Relation) -> None:
         """Lets later queries read a relation."""
         self._sources.relations.append(relation)

@@ -30,7 +30,6 @@ from headwater.testing.fuzzing.running import (
     MASTER,
     apply,
     failure,
-    is_settled,
     let_compile,
     open_app,
     timed,
@@ -53,7 +52,7 @@ def random_round(
     first = next((step.commits for leg in legs for step in leg.steps if step.commits), ())
     with timed(figures, "choosing views"):
         chosen = choose(start_session(MASTER), dice, topics, first, views, folder, figures, stop_at_first=stop_at_first)
-    return RoundPlan(seed, topics, chosen.views, chosen.reads, legs)
+    return RoundPlan(seed, topics, chosen.views, chosen.reads, legs, meant=chosen.meant)
 
 
 def _legs(dice: Random, topics: Sequence[TopicPlan], steps: int) -> tuple[Leg, ...]:
@@ -149,7 +148,8 @@ class Round:
 
     def _run(self, leg: Leg, app: App, done: int) -> int:
         """Runs a leg; how many steps have been done since the first leg."""
-        oracle = Oracle(app.program.session, topics_of(self._plan, app.log), self._views, self._plan.reads)
+        topics = topics_of(self._plan, app.log)
+        oracle = Oracle(app.program.session, topics, self._views, self._plan.reads, self._plan.meant)
         let_compile(self._plan, app)
         for step in leg.steps:
             self._figures.compacted += apply(step, self._plan, app.log)
@@ -193,7 +193,7 @@ class Round:
 
         try:
             content = app.snapshot([name], at_least=progress.position).tables[name]
-            verdict = oracle.judge(name, content, settled, is_settled=is_settled(self._plan, app, name))
+            verdict = oracle.judge(name, content, settled)
         except RawFailed as error:
             self._figures.undecided[sql] = str(error)[:500]
             self._out.add(name)

@@ -12,7 +12,6 @@ from headwater.app import App
 from headwater.errors import HeadwaterError
 from headwater.log.embedded import EmbeddedLog
 from headwater.log.topic import Topic
-from headwater.spark.determinism import CORRELATED
 from headwater.testing.fuzzing.changes import append
 from headwater.testing.fuzzing.findings import Figures, Finding
 from headwater.testing.fuzzing.plans import Leg, RoundPlan, Step, create_topics
@@ -49,12 +48,6 @@ def let_compile(plan: RoundPlan, app: App) -> None:
     if plan.compiled:
         for name, value in _COMPILED.items():
             app.program.session.conf.set(name, value)
-
-
-def is_settled(plan: RoundPlan, app: App, view: str) -> bool:
-    """Whether a view depends on an order that counts, and that raw Spark drops."""
-    views = app.program.views
-    return any(CORRELATED in views[name].rules for name in (view, *plan.reads[view]) if name in views)
 
 
 def apply(step: Step, plan: RoundPlan, log: EmbeddedLog) -> int:

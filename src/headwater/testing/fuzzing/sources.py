@@ -113,7 +113,8 @@ class Sources:
         if key is None:
             return found
         scope = Expressions(self._dice, inner.scope)
-        rest, rows, word = "", found.rows * 4, self._dice.choice(("JOIN", "JOIN", "LEFT JOIN"))
+        rest, places, rows = "", "", found.rows * 4
+        word = self._dice.choice(("JOIN", "JOIN", "LEFT JOIN"))
         chance = self._dice.random()
         if chance < 0.25:
             made = Aggregations(self._dice, scope, last=False).call()
@@ -123,11 +124,14 @@ class Sources:
             column = Column(scope.value(kind), kind)
         elif chance < 0.75:
             column = self._dice.choice(scope.of() or [Column("1", "int")])
-            rest = f" {Windows(self._dice, scope).order()} LIMIT {self._dice.randint(1, 2)}"
+            order, limit = Windows(self._dice, scope).order(), self._dice.randint(1, 2)
+            rest, places = f" {order} LIMIT {limit}", self.subqueries.numbered(column, inner, key, order, f"<= {limit}")
         else:
             made = Windows(self._dice, scope).call()
             column = Column(made.sql, made.kind, made.noise)
         inside = f"SELECT {column.sql} AS l0 FROM {inner.sql} WHERE {key}{rest}"
+        if places:
+            self.subqueries.meant[inside] = f"SELECT w0 AS l0 {places}"
         text = f"{found.sql} {word} LATERAL ({inside}) AS {alias}{'' if word == 'JOIN' else ' ON true'}"
         extra = Column(f"{alias}.l0", column.kind, column.noise)
         return Source(text, (*found.scope, extra), rows, found.reads | inner.reads)

@@ -34,7 +34,7 @@ class Specials(Forms):
             *self.inner, self._newest, self._ranks, self._constants, self._statistics, self._statistics,
             self._statistics_over, self._by_order, self._by_order, self._sketches, self._over_without_order,
             self._values_over, self._maps, self._maps, self._decimals_over, self._subquery_over, self._subquery_over,
-            self._variant, self._clock,
+            self._variant, self._clock, self._in_by_subquery,
         )  # fmt: skip
 
     def _one(self, depth: int) -> tuple[Source, Expressions]:
@@ -89,6 +89,16 @@ class Specials(Forms):
         columns = [*self._items(scope, 1), key, *self._calls(scope, 1, 2, last=last)]
         rest = self._dice.choice((" GROUP BY ALL", " GROUP BY 1, 2"))
         return self._made("SELECT", reading(given, inner), rest, columns, min(given.rows, 12))
+
+    def _in_by_subquery(self, depth: int, *, last: bool = False) -> Relation:
+        """Rows chosen by an IN whose key has a scalar subquery in it."""
+        (given, scope), (inner, within), (another, _) = self._one(depth), self._one(0), self._one(0)
+        key = f"({scope.value('bigint', 0)} + {self._sources.subqueries.total(another)})"
+        word = self._dice.choice(("IN", "IN", "NOT IN"))
+        where = f"{key} {word} (SELECT {within.value('bigint', 1)} FROM {inner.sql})"
+        reads = given.reads | inner.reads | another.reads
+        chosen = Source(given.sql, given.scope, given.rows, reads, (*given.where, where))
+        return self._made("SELECT", chosen, "", self._items(scope, 2), given.rows)
 
     def _constants(self, depth: int, *, last: bool = False) -> Relation:
         """Constant relations, often without a use of their columns."""

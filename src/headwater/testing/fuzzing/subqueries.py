@@ -14,6 +14,8 @@ class Subqueries:
 
     def __init__(self, dice: Random) -> None:
         self._dice = dice
+        self.meant: dict[str, str] = {}
+        """Parts of queries that raw Spark gets wrong, and the same in other words, which it gets right."""
 
     def on(self, left: Source, right: Source) -> tuple[str, bool]:
         """The condition of a join, and whether it has equal keys."""
@@ -98,8 +100,21 @@ class Subqueries:
         offset = " OFFSET 1" if self._dice.random() < 0.4 else ""
         if offset and self._dice.random() < 0.6:
             order = ""
-        text = f"SELECT {one.sql} FROM {inner.sql} WHERE {key} {order} LIMIT 1{offset}"
-        return Column(f"({text.replace('  ', ' ')})", one.kind, one.noise)
+        text = f"(SELECT {one.sql} FROM {inner.sql} WHERE {key} {order} LIMIT 1{offset})".replace("  ", " ")
+        if order:
+            chosen = self.numbered(one, inner, key, order, f"= {2 if offset else 1}")
+            self.meant[text] = f"(SELECT min(w0) {chosen})"
+        return Column(text, one.kind, one.noise)
+
+    def numbered(self, one: Column, inner: Source, key: str, order: str, places: str) -> str:
+        """The rows at some places, by an order, among those that belong to an outer row; `w0` is their column.
+
+        Raw Spark drops the ORDER BY of a correlated LIMIT whose column is not selected, and numbers rows as it should.
+        """
+        outside, word, inside = key.partition(" <=> ") if " <=> " in key else key.partition(" = ")
+        number = f"row_number() OVER (PARTITION BY {inside} {order}, {one.sql})"
+        rows = f"SELECT {one.sql} AS w0, {inside} AS wk, {number} AS wn FROM {inner.sql}"
+        return f"FROM ({rows}) WHERE wk{word}{outside} AND wn {places}"
 
     def ranked(self, outer: Source, inner: Source) -> Column | None:
         """A scalar subquery that aggregates the results of a window function."""
