@@ -27,7 +27,7 @@ settings.register_profile("thorough", settings.get_profile("dev"), max_examples=
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, max_examples=50, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
-# Java compiles for short runs, here and in all processes that tests start: optimizing took half of the processor time.
+# Java compiles for short runs, here and in all processes that tests start: compiling took half of the processor time.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 INTERPRETED = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
 """Each test has plans of its own, which Spark would compile for a few rows. `make matrix`, some rounds of the fuzzer,
