@@ -30,7 +30,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 # Java compiles for short runs, here and in all processes that tests start: compiling took half of the processor time.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 INTERPRETED = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
-"""Each test has plans of its own, which Spark would compile for a few rows. `make matrix`, some rounds of the fuzzer,
+"""Each test has its own plans, which Spark would compile for a few rows. `make matrix`, some rounds of the fuzzer,
 and whatever runs in its own process let Spark compile, as it does for users."""
 
 LONGEST_FIRST = ("torture", "e2e", "matrix", "postgres", "spark", "sql")

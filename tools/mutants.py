@@ -103,7 +103,7 @@ class Java:
 
 
 def chosen(only: list[int] | None) -> list[Mutant]:
-    """The mutants of these numbers; all, if there are none."""
+    """The mutants with these numbers; all of them if none are given."""
     if only is None:
         return list(MUTANTS)
     by_number = {mutant.number: mutant for mutant in (UNCHANGED, *MUTANTS)}

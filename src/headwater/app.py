@@ -317,7 +317,7 @@ class App:
         return {"retries": self._retries, "not_kept": dict(self._not_kept), "upkeep": upkeep}
 
     def _beaten(self, batches: Iterator[Progress]) -> Iterator[Progress]:
-        """The batches; what fails them is told to whoever looks at the heartbeat, also if this process goes on."""
+        """The batches. The heartbeat records why one failed, even if this process keeps running."""
         with self.beating() as heart:
             try:
                 yield from batches

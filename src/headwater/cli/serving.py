@@ -62,7 +62,7 @@ def serving(
 ) -> Iterator[Keeper]:
     """Serves an application within the block. Raises `UsageError` if it cannot start.
 
-    A server that fails later is started again, and what is in the block goes on.
+    A server that fails later is restarted; the block keeps running.
     """
     allowed, state = Limits().with_options(limits or ()), running or Running()
 

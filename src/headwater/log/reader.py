@@ -118,7 +118,7 @@ class PartitionReader:
         return pa.schema([fields[name].with_nullable(True) for name in self._wanted()]).empty_table()
 
     def release(self) -> None:
-        """Closes the file until the next read, which goes on as cheaply."""
+        """Closes the file until the next read, which resumes at no extra cost."""
         if self._file is not None:
             os.close(self._file[1])
             self._file = None

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Reserve:
-    """One file of a log, which holds nothing. Upkeep keeps it; whoever needs it gives it up."""
+    """One file of a log, which holds nothing. Upkeep keeps it; it is released when space is needed."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "reserve"

@@ -55,7 +55,7 @@ class Freshness:
 
     def _first_after(self, topic: str, position: Position) -> int | None:
         """When the first record of a topic after a position was committed; None if there is none."""
-        # What was dropped or deleted by retention is told by whoever reads it.
+        # Readers report what was dropped or deleted by retention.
         with suppress(HeadwaterError):
             times = [self._time(topic, one, position) for one in _first_segments(self._log.segments(topic), position)]
             return min((at for at in times if at is not None), default=None)

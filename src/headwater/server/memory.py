@@ -1,4 +1,4 @@
-"""Memory that is not used any more goes back to the machine: what frees it keeps it, for whoever asks next."""
+"""Returns unused memory to the machine: the allocator would keep it for the next request."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Answer:
 
 
 class Sources:
-    """Asks in a thread of its own: a database that hangs holds up nobody else."""
+    """Asks in a separate thread, so that a database that hangs blocks nothing else."""
 
     def __init__(self, sources: Mapping[str, Source], clock: Clock) -> None:
         self._sources, self._clock = sources, clock

@@ -58,7 +58,7 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
 }
 _STATIC_SETTINGS = {
-    # Every view has code of its own, and what does not fit is compiled again in every batch.
+    # Each view has its own code, and classes that do not fit are compiled again in every batch.
     "spark.sql.codegen.cache.maxEntries": "1000",
 }
 """Settings that all sessions of a Java virtual machine share."""

@@ -112,7 +112,7 @@ class Background:
         self._thread.join()
 
     def join(self, seconds_max: float | None = None) -> None:
-        """Returns when the thread has ended, or after so many seconds."""
+        """Returns when the thread has ended, or after `seconds_max`."""
         self._thread.join(seconds_max)
 
     def is_alive(self) -> bool:

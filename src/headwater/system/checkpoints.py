@@ -29,7 +29,7 @@ class Checkpoints:
         self._connection.set_wal_hook(self._count)
 
     def run_if_due(self) -> None:
-        """After a commit: copies the log if it has become long. A failure shows itself to whoever writes next."""
+        """After a commit: copies the log if it has become long. The next writer sees a failure."""
         if self._frames >= FRAMES_MAX and self.damage is None:
             with suppress(Error, OSError):
                 if self._is_sound():

@@ -71,7 +71,7 @@ def damaged_frames(path: Path) -> Iterator[BadPage]:
         return
     raw = _words(content, ">u4", frame_bytes)
     stored = raw[:, 4:6]
-    # Each frame's checksum goes on from that of the frame before.
+    # Each frame's checksum continues that of the previous frame.
     expected = _sums(_words(content, order, frame_bytes), np.vstack([before, stored[:-1]]), _UNSUMMED)
     bad = (expected != stored).any(axis=1) | (raw[:, 2:4] != np.frombuffer(header, ">u4")[4:6]).any(axis=1)
     for number in np.flatnonzero(bad):
