@@ -43,8 +43,9 @@ _LOST = (
     "Python worker failed to connect back",
     "SparkContext was shut down",
 )
-# Classes of conditions that a record brings about, by the beginning of their name or state.
-_DATA_STATES = ("22", "21", "42KD", "42K")
+# States of conditions that a record brings about, by how they begin: too many rows for a scalar, values that do not fit,
+# keys that repeat in a map, formats and types found out late, collections too large, and what raise_error() raises.
+_DATA_STATES = ("21", "22", "23", "42", "54000", "54006", "P0001")
 
 
 def view_failure(error: PySparkException, views: dict[str, str], owners: dict[int, str]) -> HeadwaterError | None:
