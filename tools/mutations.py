@@ -96,16 +96,15 @@ MUTANTS: Sequence[Mutant] = (
         "the ORDER BY of a correlated LIMIT is dropped",
         [
             Edit(
-                "spark/determinism.py",
-                "        if self._depth and name in _LIMITS:\n            return self._limit(node)\n",
-                "",
-            ),
-            Edit(
                 "spark/planner.py",
-                "        order = [*stated, *order_below(window.child(), of_first_rows=not stated)]\n",
-                "        order = list(stated)\n",
+                "        relation = self._top(child, order, limit, given.first - 1, partition=partition)\n",
+                """\
+        # Spark calls the row numbers of a correlated LIMIT so.
+        if any(str(named.name()) == "rn" for named in items(window.windowExpressions())):
+            order = []
+        relation = self._top(child, order, limit, given.first - 1, partition=partition)
+""",
             ),
-            Edit("spark/planner.py", _NO_ORDER_IS_REFUSED, ""),
         ],
     ),
     Mutant(

@@ -14,7 +14,7 @@ from headwater.app import App
 from headwater.engine.failures import ViewNotKept
 from headwater.log.embedded import EmbeddedLog
 from headwater.spark import natives
-from headwater.spark.determinism import WINDOWS
+from headwater.spark.determinism import FOR_EACH_ROW, WINDOWS
 from headwater.spark.verification import Batches
 
 
@@ -200,3 +200,53 @@ def test_the_same_views_are_not_built_again(spark: SparkSession, tmp_path: Path)
             app.view("w", window)
             fingerprints.add(app.program.fingerprint)
     assert len(fingerprints) == 1
+
+
+def test_a_correlated_limit_counts_for_each_row_where_types_differ(spark: SparkSession, tmp_path: Path) -> None:
+    # Spark itself applies the limit once, to the rows of all orders; DuckDB and PostgreSQL answer as expected here.
+    queries = {
+        "scalar": "SELECT o.id, (SELECT p.price FROM prices p WHERE o.item = p.item ORDER BY p.price LIMIT 1) AS price "
+        "FROM orders o",
+        "beside": "SELECT o.id, q.price FROM orders o LEFT JOIN LATERAL "
+        "(SELECT price FROM prices p WHERE o.item = p.item ORDER BY price LIMIT 1) q",
+        "computed": "SELECT o.id, (SELECT p.price FROM prices p WHERE p.item = o.item + 0 AND p.price > 0 "
+        "ORDER BY p.price LIMIT 1) AS price FROM orders o",
+        "exists": "SELECT o.id, 3 - o.item AS price FROM orders o "
+        "WHERE EXISTS (SELECT 1 FROM prices p WHERE o.item = p.item LIMIT 1)",
+    }
+    with App("shop", log=tmp_path / "log", master="local[2]") as app:
+        app.topic("orders", "id bigint, item int", key="id")
+        app.topic("prices", "id bigint, item bigint, price bigint", key="id")
+        for name, sql in queries.items():
+            app.view(name, sql)
+        app.log.append("orders", [{"id": 1, "item": 1}, {"id": 2, "item": 2}])
+        app.log.append("prices", [{"id": 1, "item": 1, "price": 2}, {"id": 2, "item": 2, "price": 1}])
+        app.catch_up()
+        for name in queries:
+            found = app.verify(name)
+            rows = sorted(app.read(name).to_pylist(), key=lambda row: int(row["id"]))
+            assert rows == [{"id": 1, "price": 2}, {"id": 2, "price": 1}], name
+            assert found.equal
+            assert FOR_EACH_ROW in found.decided_by
+
+
+def test_a_view_of_a_view_is_settled_again(spark: SparkSession, tmp_path: Path) -> None:
+    with App("shop", log=tmp_path / "log", master="local[2]") as app:
+        app.topic("t", "id bigint, x double", key="id")
+        app.view("numbered", "SELECT id, x, row_number() OVER (PARTITION BY x ORDER BY 1) AS n FROM t")
+        app.view("first", "SELECT id FROM numbered WHERE n = 1")
+        app.log.append("t", [{"id": number, "x": float(number % 2)} for number in range(6)])
+        app.catch_up()
+        batches = Batches(app.program, app.log)
+        assert batches.content("first", app.log.position()).equals(app.read("first"))
+
+
+@pytest.mark.parametrize("window", ["row_number() OVER (ORDER BY 1)", "any_value(c) OVER (PARTITION BY c ORDER BY c)"])
+def test_a_window_over_rows_that_are_all_the_same(spark: SparkSession, tmp_path: Path, window: str) -> None:
+    with App("shop", log=tmp_path / "log", master="local[2]") as app:
+        app.topic("t", "id bigint", key="id")
+        app.view("v", f"SELECT {window} AS w FROM (SELECT false AS c FROM t)")
+        app.log.append("t", [{"id": 1}, {"id": 2}])
+        app.catch_up()
+        assert app.read("v").num_rows == 2
+        assert app.verify("v").equal

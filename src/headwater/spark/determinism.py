@@ -22,6 +22,9 @@ SETS = "the values of a collected set are in ascending order"
 BY = "of equal orders, max_by takes the greatest value and min_by the least"
 LISTED = "listagg orders equal rows by the value"
 CORRELATED = "the ORDER BY of a correlated LIMIT counts, even where Spark drops it because its column is not selected"
+FOR_EACH_ROW = "a correlated LIMIT counts for each outer row, even where Spark applies it once to rows of all of them"
+CORRECTED = frozenset({CORRELATED, FOR_EACH_ROW})
+"""Rules by which a view is what its SQL says where Spark itself, in this version, is not."""
 
 _WITH_EXPRESSIONS = frozenset({
     "Aggregate", "Project", "Filter", "Join", "LateralJoin", "Window", "Generate", "Sort",
@@ -46,9 +49,10 @@ def settled(catalyst: Catalyst, sql: str, plan: Node) -> Settled:
     if found.names & _HASHES:
         _Hashes(catalyst).plan(plan)
     aggregates = any(word.kind is Kind.SETTLED and word.place is Place.AGGREGATE for word in found.expressions)
-    if not aggregates and not found.nodes & {"Sort", "Window"}:
+    subqueries = bool(found.names & _SUBQUERIES)
+    if not aggregates and not found.nodes & {"Sort", "Window"} and not (subqueries and found.nodes & {*_LIMITS}):
         return Settled(plan, ())
-    settlement = _Settlement(catalyst, aggregates=aggregates, subqueries=bool(found.names & _SUBQUERIES))
+    settlement = _Settlement(catalyst, aggregates=aggregates, subqueries=subqueries)
     made = settlement.plan(plan)
     if "Sort" in found.nodes and found.nodes & {"GlobalLimit", "Offset"}:
         settlement.rules.add(TIES)
@@ -165,12 +169,42 @@ class _Settlement(_Rewriting):
 
     def _limit(self, node: Node) -> Node:
         """A limit in a subquery, below the projection of sorted rows: there Spark does not lose their order."""
-        project = node.child()
+        project = self._compared(node.child())
+        node = node.withNewChildren(self._catalyst.sequence([project]))
         if kind(project) != "Project" or kind(project.child()) not in ("Sort", *_LIMITS):
             return node
         self.rules.add(CORRELATED)
         limited = node.withNewChildren(self._catalyst.sequence([project.child()]))
         return project.withNewChildren(self._catalyst.sequence([limited]))
+
+    def _compared(self, node: Node) -> Node:
+        """A plan below a limit, whose columns are compared with outer expressions as expressions, too.
+
+        Spark 4.3 takes `CAST(outer AS bigint) = column` for a condition that does not divide the rows, and then applies
+        the limit once instead of for each outer row. It gets the comparison of two expressions right.
+        """
+        below = [self._compared(child) for child in children(node)]
+        if below:
+            node = node.withNewChildren(self._catalyst.sequence(below))
+        if kind(node) != "Filter" or "outer(" not in str(node.condition().toString()):
+            return node
+        return self._catalyst.plans.Filter(self._as_expressions(node.condition()), node.child())
+
+    def _as_expressions(self, condition: Expression) -> Expression:
+        sides = children(condition)
+        if kind(condition) == "And":
+            made = [self._as_expressions(side) for side in sides]
+        elif kind(condition) in ("EqualTo", "EqualNullSafe") and _divides(*sides):
+            self.rules.add(FOR_EACH_ROW)
+            made = [
+                self._catalyst.expressions.Coalesce(self._catalyst.sequence([side]))
+                if kind(side) == "AttributeReference"
+                else side
+                for side in sides
+            ]
+        else:
+            return condition
+        return condition.withNewChildren(self._catalyst.sequence(made))
 
     def _aggregate(self, expression: Expression) -> Expression:
         """An aggregate function whose result does not depend on the order of rows."""
@@ -217,3 +251,10 @@ class _Settlement(_Rewriting):
         order = completed(self._catalyst, items(node.orderSpec()), items(node.child().output()))
         below = in_settled_order(self._catalyst, node.child(), partition, order, tasks=2)
         return node.withNewChildren(self._catalyst.sequence([below]))
+
+
+def _divides(left: Expression, right: Expression) -> bool:
+    """Whether a column is compared with an expression over the columns of an outer query."""
+    if kind(left) != "AttributeReference":
+        left, right = right, left
+    return kind(left) == "AttributeReference" and kind(right) != "OuterReference" and "outer(" in str(right.toString())

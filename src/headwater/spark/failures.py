@@ -7,7 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, ParseException, PySparkException, PythonException, QueryContextType
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    IllegalArgumentException,
+    NumberFormatException,
+    ParseException,
+    PySparkException,
+    PythonException,
+    QueryContextType,
+    SparkRuntimeException,
+)
 
 from headwater.engine.failures import InvariantBroken, SparkStopped, ViewFailed, WorkerLost
 from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery
@@ -43,9 +55,25 @@ _LOST = (
     "Python worker failed to connect back",
     "SparkContext was shut down",
 )
-# States of conditions that a record brings about, by how they begin: too many rows for a scalar, values that do not fit,
-# keys that repeat in a map, formats and types found out late, collections too large, and what raise_error() raises.
+# States of conditions that a record brings about, by how they begin: too many rows for a scalar, values that do not
+# fit, keys that repeat in a map, formats and types found out late, collections too large, raise_error().
 _DATA_STATES = ("21", "22", "23", "42", "54000", "54006", "P0001")
+# What evaluating an expression raises; not all of it has a state. With these states it is the machine's or a bug.
+_EVALUATION = (
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    IllegalArgumentException,
+    NumberFormatException,
+    SparkRuntimeException,
+)
+_MACHINE_STATES = ("08", "53", "57", "58", "82", "KD", "XX")
+# What Java's own libraries raise on a value, where Spark passes it on as it is: of formats, numbers, times, and XML.
+_JAVA_DATA = re.compile(
+    r"(java\.lang\.(Arithmetic|IllegalArgument|NumberFormat|(String|Array)?IndexOutOfBounds)Exception"
+    r"|java\.(time|util\.regex)\.[\w.]+Exception|java\.util\.\w*Format\w*Exception"
+    r"|org\.xml\.sax\.\w+|javax\.xml\.[\w.]+Exception)\b[:;]?\s*"
+)
 
 
 def view_failure(error: PySparkException, views: dict[str, str], owners: dict[int, str]) -> HeadwaterError | None:
@@ -62,7 +90,8 @@ def view_failure(error: PySparkException, views: dict[str, str], owners: dict[in
         found = _OPERATOR.search(str(error))
         return None if found is None else ViewFailed(owners.get(int(found[1])), found[2], hint=found[3] or "")
     state = error.getSqlState() or ""
-    if not state.startswith(_DATA_STATES):
+    evaluated = isinstance(error, _EVALUATION) and not state.startswith(_MACHINE_STATES)
+    if not evaluated and not state.startswith(_DATA_STATES):
         return None
     message = (error.getMessage() or str(error)).split("\n== SQL")[0].strip()
     for context in error.getQueryContext():
@@ -112,13 +141,15 @@ def spark_fails(view: str, error: Py4JJavaError) -> InvalidQuery:
 
 
 def breakdown(error: Py4JJavaError) -> HeadwaterError:
-    """A batch that failed in Spark itself: because a process was lost, or for a reason that nobody knows."""
+    """A batch that failed in Java: because a process was lost, on a value, or for a reason that nobody knows."""
     causes = [error.java_exception]
     while (cause := causes[-1].getCause()) is not None:
         causes.append(cause)
     said = [str(cause).split("\n")[0].rstrip(".") for cause in causes]
     if any(sign in text for text in (*said, str(causes[0])) for sign in _LOST):
         return WorkerLost(said[-1])
+    if raised := _JAVA_DATA.match(said[-1]):
+        return ViewFailed(None, _sentence(said[-1][raised.end() :] or said[-1]))
     return InternalError(f"Spark failed in a way that headwater does not know: {said[-1]}.")
 
 

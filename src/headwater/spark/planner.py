@@ -268,8 +268,8 @@ class Planner:
         order = order_below(node.child())
         if not order:
             is_dependent = any(is_open(unaliased(named)) for named in items(node.windowExpressions()))
-            # The order of a single row is removed.
-            if is_dependent and not has_one_row(node.child()):
+            # The order of a single row, or of rows that are all the same, is removed.
+            if is_dependent and not has_one_row(node.child()) and not _all_alike(node.child()):
                 raise InternalError("The optimizer has moved a window away from the order of its rows.")
             order = completed(self.catalyst, stated, given.output)
         return self._natives.window(node, given, [*stated, *order])
@@ -409,6 +409,8 @@ def _used_outside(expression: Expression, columns: Collection[int], keys: Sequen
 
 def _all_alike(node: Node, partition: Sequence[Expression] = ()) -> bool:
     """Whether all rows (of a partition) are the same, so that no order is needed: an EXISTS becomes such a query."""
+    while kind(node) in ("Repartition", "RepartitionByExpression"):
+        node = node.child()
     if kind(node) != "Project":
         return False
     same = {identity(one) for one in partition if kind(one) == "AttributeReference"}

@@ -25,7 +25,7 @@ from headwater.log.embedded import EmbeddedLog
 from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.spark.catalyst import Catalyst
-from headwater.spark.determinism import CORRELATED, SETS, settled
+from headwater.spark.determinism import CORRECTED, SETS, settled
 from headwater.spark.disturbing import DISTURBING_SETTINGS
 from headwater.spark.failures import spark_fails, unexpected, view_failure
 from headwater.spark.functions import register
@@ -124,7 +124,7 @@ class Batches:
             if rules and by_rule is None:
                 by_rule = differences(content, next(table for _, table in self._settled([view], prefix)))
             open_ = len(answers) > 1 and bool(differences(answers[0], answers[-1]))
-            if by_rule == [] and (open_ or not answers or CORRELATED in rules):
+            if by_rule == [] and (open_ or not answers or CORRECTED & set(rules)):
                 return [], content.num_rows, rules
             if by_rule and run >= _RUNS_FOR_DOUBLES:
                 break

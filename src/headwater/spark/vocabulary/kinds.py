@@ -8,6 +8,8 @@ from typing import Final
 from headwater.spark.vocabulary import tables
 
 EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions."
+_NORMALIZED: Final = "org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero"
+"""No SQL names it, but a view that is settled may have it, and be read by another one."""
 _RELATIONS: Final = "org.apache.spark.sql.catalyst.plans.logical."
 _BUILDERS = ("ExpressionBuilder", "GeneratorBuilder", "Builder")
 
@@ -50,6 +52,8 @@ def names() -> frozenset[str]:
 
 def classify(class_name: str) -> Kind | None:
     """The kind of an expression by the full name of its class; None if nobody has said what it depends on."""
+    if class_name == _NORMALIZED:
+        return Kind.DETERMINISTIC
     return _KINDS.get(relative(class_name)) if class_name.startswith(EXPRESSIONS) else None
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 SCALARS = {
     "the skeleton of a query": """
         Alias AttributeReference Cast CommonExpressionDef CommonExpressionRef CurrentRow$ Exists GetArrayItem
-        GetArrayStructFields GetMapValue GetStructField Grouping GroupingID InSubquery KnownNullable LambdaFunction
-        LateralSubquery ListQuery Literal NamedLambdaVariable OuterReference PreciseTimestampConversion ScalarSubquery
+        GetArrayStructFields GetMapValue GetStructField Grouping GroupingID InSubquery KnownFloatingPointNormalized
+        KnownNullable LambdaFunction LateralSubquery ListQuery Literal NamedLambdaVariable OuterReference
+        PreciseTimestampConversion ScalarSubquery
         SortOrder SpecifiedWindowFrame TryEval UnboundedFollowing$ UnboundedPreceding$ UnspecifiedFrame$
         WindowExpression WindowSpecDefinition With aggregate.AggregateExpression
     """,
