@@ -250,3 +250,22 @@ def test_a_window_over_rows_that_are_all_the_same(spark: SparkSession, tmp_path:
         app.catch_up()
         assert app.read("v").num_rows == 2
         assert app.verify("v").equal
+
+
+def test_a_rule_decides_once_for_all_who_read_a_view(spark: SparkSession, tmp_path: Path) -> None:
+    # Of the five rows without a `mean`, three are kept. Spark, asked again by another reader, keeps others.
+    top = (
+        "SELECT list, mean, median(pairs) AS middle, count(*) AS rows, grouping_id() AS id FROM "
+        "(SELECT n, avg(n) AS mean, collect_list(n) AS list, count(DISTINCT n, s) AS pairs FROM "
+        "(VALUES (1L, 'a'), (2L, 'b'), (2L, 'A'), (NULL, 'a')) AS given(n, s) GROUP BY 1) "
+        "GROUP BY GROUPING SETS ((list, mean), (list), ()) ORDER BY mean DESC NULLS FIRST LIMIT 3"
+    )
+    same = "SELECT (SELECT b.id FROM top b WHERE a.middle = b.middle ORDER BY b.rows LIMIT 1) AS id FROM top a"
+    with App("shop", log=tmp_path / "log", master="local[2]") as app:
+        app.topic("t", "id bigint")
+        app.view("top", top)
+        app.view("same", same)
+        app.log.append("t", [{"id": 1}])
+        app.catch_up()
+        given = Batches(app.program, app.log).content("same", app.log.position())
+        assert sorted(map(str, given.to_pylist())) == sorted(map(str, app.read("same").to_pylist()))

@@ -162,8 +162,12 @@ class Batches:
             if name in prefix.needed:
                 plan = settled(self._catalyst, planned.sql, self._catalyst.analyze(planned.sql)).plan
                 frame = self._catalyst.frame(plan)
-                if name in views:
-                    yield name, self._collected(name, frame).cast(planned.schema)
+                # Where a rule decides, it decides once, whoever reads the view and how often.
+                table = self._collected(name, frame) if name in views or planned.rules else None
+                if name in views and table is not None:
+                    yield name, table.cast(planned.schema)
+                if planned.rules and table is not None:
+                    frame = self._session.createDataFrame(table.combine_chunks(), schema=frame.schema)
                 frame.createOrReplaceTempView(f"`{name}`")
 
     def _prefix(self, views: Collection[str], position: Position, excluded: Sequence[Excluded]) -> Prefix:
