@@ -4,7 +4,7 @@
     tools/fuzz_views.py --rounds 100 --seed 7
     tools/fuzz_views.py --minutes 60
 
-The round of seed S + n is replayed by --rounds 1 --seed S+n. Every second round is about expressions that fail. A
+The round of seed S + n is replayed by --rounds 1 --seed S+n. Every third round is about expressions that fail. A
 failure prints its seed, the SQL and what differs, and is written to a file as a small program that repeats it. Exit
 code 1 means that there was one.
 """

@@ -26,16 +26,7 @@ class FailingQueries:
             (self._selected, self._joined, self._joined, self._joined, self._summed, self._keyed, self._of_groups,
              self._windowed, self._filtered, self._united, self._looked_up)
         )  # fmt: skip
-        return self._relation(form())
-
-    def crossing(self) -> Relation:
-        """A join of two tables that fails on pairs of an old row and a new one, which were never there together."""
-        one, other = self._topics[:2]
-        condition = self._dice.choice(("x.k = y.k", "x.k = y.id"))
-        sql = f"SELECT x.id AS c0, y.id AS c1, 100 / (x.a - y.b) AS c2 FROM {one} x JOIN {other} y ON {condition}"
-        return self._relation(sql)
-
-    def _relation(self, sql: str) -> Relation:
+        sql = form()
         reads = frozenset(topic for topic in self._topics if f" {topic} " in f"{sql} ")
         return Relation(sql, (Column("c0", OPAQUE),), 10, reads)
 

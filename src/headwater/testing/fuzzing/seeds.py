@@ -11,13 +11,13 @@ from headwater.testing.fuzzing.plans import RoundPlan
 from headwater.testing.fuzzing.rounds import Round, random_round
 
 VIEWS, STEPS = 24, 6
-_FAILING_EVERY, _NAMES_EVERY = 2, 4
+_FAILING_EVERY, _NAMES_EVERY = 3, 4
 
 
 def plan_of(
     seed: int, folder: Path, figures: Figures, *, views: int = VIEWS, steps: int = STEPS, stop_at_first: bool = False
 ) -> RoundPlan:
-    """The plan of a seed; every second has expressions that fail. `folder` takes a log that it is tried on."""
+    """The plan of a seed; every third has expressions that fail. `folder` takes a log that it is tried on."""
     if seed % _FAILING_EVERY == _FAILING_EVERY - 1:
         return random_failing_round(seed, folder, figures, views=max(2, views // 4), steps=steps + 2)
     plan = random_round(seed, folder, figures, views=views, steps=steps, stop_at_first=stop_at_first)
