@@ -45,17 +45,23 @@ def content_at(batch: int) -> Counter[tuple[int, str]]:
     return Counter({row: weight for row, weight in total.items() if weight})
 
 
+def say(text: str) -> None:
+    """One line in one write: a kill must not leave half of it, also where Python does not buffer its output."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def run(directory: Path) -> None:
     driver = Driver(directory, views=VIEWS)
-    print("=", driver.batch, flush=True)
+    say(f"= {driver.batch}")
     try:
         for change in islice(history(), driver.batch, None):
             driver.publish(dict.fromkeys(VIEWS, change))
-            print("!", driver.batch, flush=True)
+            say(f"! {driver.batch}")
             if driver.batch % COLLECT_EVERY == 0:
                 driver.store.collect()
     except Fenced:
-        print("fenced", flush=True)
+        say("fenced")
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 
 from headwater.app import App
 from headwater.engine.failures import ViewNotKept
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded import EmbeddedLog, open_log
 from headwater.spark import natives
 from headwater.spark.determinism import FOR_EACH_ROW, WINDOWS
+from headwater.spark.program import Program
 from headwater.spark.verification import Batches
 
 
@@ -199,6 +200,22 @@ def test_the_same_views_are_not_built_again(spark: SparkSession, tmp_path: Path)
             app.view("v", sql)
             app.view("w", window)
             fingerprints.add(app.program.fingerprint)
+    assert len(fingerprints) == 1
+
+
+def test_what_was_planned_before_does_not_change_a_plan(spark: SparkSession, tmp_path: Path) -> None:
+    distinct = ", ".join(f"count(DISTINCT v + {number}) AS c{number}" for number in range(6))
+    views = {
+        "v": f"SELECT g, {distinct}, sum(DISTINCT id) AS s, avg(v) AS a FROM t GROUP BY g",
+        "w": "SELECT t.id, o.c1 FROM t JOIN v o ON o.g = t.g "
+        "WHERE t.v > 1 AND t.v < o.c2 AND t.id IN (SELECT c3 FROM v)",
+    }
+    fingerprints = set()
+    with open_log(tmp_path / "log") as log:
+        topic = log.create("t", SCHEMA, key="id")
+        for count in range(6):
+            spark.range(count).selectExpr(*(f"id + {number} AS c{number}" for number in range(count * 7))).count()
+            fingerprints.add(Program(spark, [topic], views).fingerprint)
     assert len(fingerprints) == 1
 
 

@@ -121,6 +121,28 @@ class Catalyst:
         """A number that follows from a value."""
         return self.expressions.XxHash64(self.sequence([expression]))
 
+    def next_number(self) -> int:
+        """The number that the next expression gets as its id, from one counter for all of Java."""
+        return int(self._counter().get(None))
+
+    def continue_from(self, number: int) -> None:
+        """Sets the counter of ids."""
+        # Py4J makes a Python number of an AtomicLong, so what sets it is put together in Java.
+        java = self._jvm.java.lang
+        handles = java.invoke.MethodHandles
+        setter = handles.publicLookup().findVirtual(
+            java.Class.forName("java.util.concurrent.atomic.AtomicLong"),
+            "set",
+            java.invoke.MethodType.methodType(java.Void.TYPE, java.Long.TYPE),
+        )
+        counter = handles.publicLookup().unreflectGetter(self._counter())
+        handles.collectArguments(setter, 0, counter).invokeWithArguments(self.array([number]))
+
+    def _counter(self) -> Any:
+        found = self.module(f"{_CATALYST}.expressions.NamedExpression").getClass().getDeclaredField("curId")
+        found.setAccessible(True)
+        return found
+
     def substitution(self, values: Mapping[int, tuple[Expression, Expression]]) -> Substitution:
         """A function that puts values in the place of attributes: `values` has by id the attribute and its value."""
         aliases = self.sequence(self.alias(value, attribute) for attribute, value in values.values())

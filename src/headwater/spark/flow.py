@@ -6,7 +6,7 @@ runs it. A relation is what a plan's node stands for: some branches, each a prod
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
@@ -106,6 +106,16 @@ class Relation:
     def then(self, *steps: LinearStep, output: Sequence[Expression] | None = None) -> Relation:
         branches = tuple(branch.then(*steps) for branch in self.branches)
         return Relation(branches, self.output if output is None else output)
+
+    def known_as(self, output: Sequence[Expression], alias: Callable[[Expression, Expression], Expression]) -> Relation:
+        """The same rows, with these attributes as columns. `alias` gives an expression the id of an attribute."""
+        if [identity(one) for one in self.output] == [identity(other) for other in output]:
+            return self
+        if all(branch.binding is self.output and not branch.steps for branch in self.branches):
+            # Nothing has been computed yet: the producer's columns can go by other ids at once.
+            return Relation(tuple(replace(branch, binding=output) for branch in self.branches), output)
+        renamed = [alias(old, new) for old, new in zip(self.output, output, strict=True)]
+        return self.then(Project(renamed), output=output)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from headwater.engine.reading import encode_schema
 from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
-from headwater.spark.catalyst import Catalyst, Expression, Node, analyzed, data_type, identity, items, kind
+from headwater.spark.catalyst import Catalyst, Expression, Node, analyzed, data_type, items, kind
 from headwater.spark.determinism import settled
 from headwater.spark.explaining import explain
 from headwater.spark.failures import (
@@ -35,11 +35,12 @@ from headwater.spark.failures import (
     unexpected,
     view_failure,
 )
-from headwater.spark.flow import Flow, Project, Relation
+from headwater.spark.flow import Flow, Relation
 from headwater.spark.functions import register
 from headwater.spark.fusing import fuse
 from headwater.spark.layout import layout
 from headwater.spark.naming import in_order, names_read
+from headwater.spark.numbering import numbered_alike
 from headwater.spark.operators import arrow_type
 from headwater.spark.planner import Planner
 from headwater.spark.pruning import choose, prune
@@ -48,7 +49,7 @@ from headwater.spark.template import Template
 from headwater.spark.wording import label
 from headwater.views.zset import HASH, WEIGHT
 
-VERSION = 4
+VERSION = 5
 """Of how views are planned and kept. What was built by another version is built anew."""
 # What a definition says for readers, and what follows from the rest of it.
 _FOLLOWS = ("operators", "reads", "explanation")
@@ -79,6 +80,7 @@ class Program:
         self.session = session.newSession()
         self.catalyst = Catalyst(self.session)
         self._leaves: dict[int, str] = {}
+        self._schemas: dict[str, StructType] = {}
         self._relations: dict[str, Relation] = {}
         self._planner = Planner(self.catalyst, self._leaf)
         self._topics = {topic.name: topic for topic in topics}
@@ -89,7 +91,7 @@ class Program:
         self._named = {name: names_read(self.catalyst, name, sql) for name, sql in views.items()}
         ordered = in_order(self._named, list(self._topics))
         for topic in topics:
-            self._register(topic.name, topic_schema(topic))
+            self._schemas[topic.name] = topic_schema(topic)
         for name in ordered:
             self._plan(name, views[name])
         prune(self.flow)
@@ -193,14 +195,22 @@ class Program:
                 owners.setdefault(number, view.name)
         return owners
 
-    def _register(self, name: str, schema: StructType) -> None:
+    def _register(self, name: str) -> None:
         """A name that SQL can use, as a relation without rows."""
-        nullable = StructType([StructField(field.name, field.dataType) for field in schema.fields])
+        nullable = StructType([StructField(field.name, field.dataType) for field in self._schemas[name].fields])
         frame = self.catalyst.relation(nullable)
         frame.createOrReplaceTempView(f"`{name}`")
         self._leaves[int(analyzed(frame).rdd().id())] = name
 
     def _plan(self, name: str, sql: str) -> None:
+        """Plans a view by its SQL and by what it reads alone, whatever was planned before it."""
+        with numbered_alike(self.catalyst):
+            reads = self._reads(name)
+            for read in reads:
+                self._register(read)
+            self._plan_over(name, sql, reads)
+
+    def _plan_over(self, name: str, sql: str, reads: Sequence[str]) -> None:
         before, edges = set(self.flow.operators), len(self.flow.edges)
         try:
             plan = settled(self.catalyst, sql, self.catalyst.analyze(sql))
@@ -220,9 +230,9 @@ class Program:
         except Py4JError as error:
             raise self._breakdown(name, sql, error) from error
         made = sorted(set(self.flow.operators) - before)
-        self.views[name] = PlannedView(name, sql, schema, plan.rules, made, self._reads(name))
+        self.views[name] = PlannedView(name, sql, schema, plan.rules, made, reads)
         self._relations[name] = relation
-        self._register(name, StructType([StructField(c, t) for c, t in zip(names, types, strict=True)]))
+        self._schemas[name] = StructType([StructField(c, t) for c, t in zip(names, types, strict=True)])
 
     def _reads(self, name: str) -> list[str]:
         """The topics and views that a query names."""
@@ -244,11 +254,7 @@ class Program:
         output = items(node.output())
         if name not in self._relations:
             self._relations[name] = self._planner.topic(self._topics[name], output)
-        known = self._relations[name]
-        if [identity(one) for one in known.output] == [identity(other) for other in output]:
-            return known
-        renamed = [self.catalyst.alias(old, new) for old, new in zip(known.output, output, strict=True)]
-        return known.then(Project(renamed), output=output)
+        return self._relations[name].known_as(output, self.catalyst.alias)
 
 
 def meaning(definition: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from random import Random
 from typing import TypeAlias
 
@@ -53,8 +54,11 @@ class Changes:
         return tuple(change for topic in chosen for change in self._of(topic))
 
     def shift(self) -> Commit:
-        """All rows of all tables change in one commit, and their numbers by the same amount."""
-        by = self._dice.randint(1, 3)
+        """All rows of all tables change in one commit, and their numbers by the same amount.
+
+        By an amount, if there is one, that makes the old `a` of a row equal to the new `b` of its partner.
+        """
+        by = self._dice.choice(self._differences() or (1, 2, 3))
         made = []
         for topic in self._topics:
             rows = [
@@ -63,6 +67,21 @@ class Changes:
             ]
             made += [self._append(topic, rows)] if rows else []
         return tuple(made) or self.commit()
+
+    def _differences(self) -> list[int]:
+        """By how much `a` in the first table and `b` of the row with the same key in the second one differ."""
+        one, other = [self._rows[topic.name] for topic in self._topics if topic.key][:2]
+        numbers = [(one[key]["a"], other[key]["b"]) for key in one.keys() & other.keys()]
+        return sorted(a - b for a, b in numbers if isinstance(a, int) and isinstance(b, int) and a != b)
+
+    def first_rows(self) -> Commit:
+        """A row for every key of every table, and some for other topics, so that rows have partners."""
+        rows = {topic: [self._new(topic) for _ in range(self._dice.randint(4, 14))] for topic in self._topics}
+        for topic, found in rows.items():
+            if topic.key:
+                keys = product(*(topic.domain(name) for name in topic.key))
+                found[:] = [{**self._new(topic), **dict(zip(topic.key, key, strict=True))} for key in keys]
+        return tuple(self._append(topic, found) for topic, found in rows.items())
 
     def filling(self) -> Commit:
         """Rows for all topics, so that most views have some."""

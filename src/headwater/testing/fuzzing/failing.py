@@ -30,6 +30,11 @@ class FailingQueries:
         reads = frozenset(topic for topic in self._topics if f" {topic} " in f"{sql} ")
         return Relation(sql, (Column("c0", OPAQUE),), 10, reads)
 
+    def of_pairs(self, one: str, other: str) -> Relation:
+        """A query that fails on pairs of rows that never were there at the same time, if it ever sees them."""
+        sql = f"SELECT x.id AS c0, 100 / (x.a - y.b) AS c1 FROM {one} x JOIN {other} y ON x.id = y.id"
+        return Relation(sql, (Column("c0", OPAQUE),), 10, frozenset({one, other}))
+
     def _topic(self) -> str:
         return self._dice.choice(self._topics)
 

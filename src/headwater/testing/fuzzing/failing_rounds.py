@@ -41,7 +41,8 @@ def random_failing_round(seed: int, folder: Path, figures: Figures, *, views: in
     dice = seeded(seed)
     topics = tuple(failing_topics(dice))
     queries = FailingQueries(dice, topics)
-    made = {f"v{number}": queries.query() for number in range(views)}
+    one, other = [topic.name for topic in topics if topic.key][:2]
+    made = {"v0": queries.of_pairs(one, other), **{f"v{number}": queries.query() for number in range(1, views)}}
     with open_log(folder) as log, timed(figures, "choosing views"):
         create_topics(log.create, topics)
         wanted = Chosen({name: one.sql for name, one in made.items()}, {name: one.reads for name, one in made.items()})
@@ -54,8 +55,8 @@ def random_failing_round(seed: int, folder: Path, figures: Figures, *, views: in
 
 def _legs(dice: Random, topics: Sequence[TopicPlan], steps: int) -> tuple[Leg, ...]:
     changes = Changes(dice, topics)
-    made = [Step((changes.filling(),))]
-    for _ in range(steps - 1):
+    made = [Step((changes.first_rows(),)), Step((changes.shift(),))]
+    for _ in range(steps - 2):
         count = dice.choice((1, 1, 2))
         commits = tuple(changes.shift() if dice.random() < 0.4 else changes.commit() for _ in range(count))
         made += [Step(commits)]

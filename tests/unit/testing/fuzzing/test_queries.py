@@ -99,6 +99,15 @@ def test_a_shift_changes_all_rows_of_all_tables_in_one_commit() -> None:
         assert len({row["b"] - first[topic][key]["b"] for key, row in rows.items()}) == 1  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_shift_makes_a_pair_fail_that_never_was(seed: int) -> None:
+    topics = failing_topics(seeded(seed))
+    changes = Changes(seeded(seed), topics)
+    before = {change.topic: {row["id"]: row for row in change.rows} for change in changes.first_rows()}
+    after = {change.topic: {row["id"]: row for row in change.rows} for change in changes.shift()}
+    assert any(row["a"] == after["t1"][key]["b"] for key, row in before["t0"].items())
+
+
 def test_topics_have_ties_maps_and_doubles_that_cancel() -> None:
     topics = [topic for seed in range(60) for topic in random_topics(seeded(seed))]
     kinds = {kind for topic in topics for _, kind in topic.columns}
