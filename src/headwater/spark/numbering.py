@@ -1,9 +1,10 @@
 """The ids that Catalyst gives to expressions, made equivalent each time a view is planned.
 
-Spark's optimizer iterates over sets of expressions in hash order, and the hash depends on an id from one counter for the
-whole JVM. So the plan of a query can depend on whatever was planned before it. To rule that out, the counter jumps to the
-start of a new window before a view is planned. In window `w`, both 32-bit halves of an id start at `w << WINDOW_BITS`, and
-`Long.hashCode` XORs the halves: the n-th id of every window hashes to n. The counter never moves back, so ids stay unique.
+Spark's optimizer iterates over sets of expressions in hash order, and the hash depends on an id from one counter for
+the whole JVM. So the plan of a query can depend on whatever was planned before it. To rule that out, the counter jumps
+to the start of a new window before a view is planned. In window `w`, both 32-bit halves of an id start at
+`w << WINDOW_BITS`, and `Long.hashCode` XORs the halves: the n-th id of every window hashes to n. The counter never
+moves back, so ids stay unique.
 """
 
 from __future__ import annotations
