@@ -9,7 +9,7 @@ from typing import Any
 from headwater.testing.fuzzing.changes import IDLE, Commit
 from headwater.testing.fuzzing.topics import TopicPlan
 
-_COMPILED_EVERY = 4
+_COMPILED_EVERY = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class RoundPlan:
     @property
     def compiled(self) -> bool:
         """Whether Spark compiles what it runs, which takes longer."""
-        return self.seed % _COMPILED_EVERY == _COMPILED_EVERY // 2
+        return self.seed % _COMPILED_EVERY == 1
 
     def needed(self, views: Sequence[str]) -> dict[str, str]:
         """The views of these names and all that they read."""

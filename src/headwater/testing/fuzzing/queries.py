@@ -28,6 +28,7 @@ class Queries(Forms):
     def __init__(self, dice: Random, relations: Sequence[Relation]) -> None:
         super().__init__(dice, Sources(dice, relations, self._query))
         self._specials = Specials(dice, self._sources)
+        self._deck: list[Callable[..., Relation]] = []
 
     @property
     def meant(self) -> dict[str, str]:
@@ -43,11 +44,17 @@ class Queries(Forms):
         for _ in range(_TRIES):
             try:
                 if self._dice.random() < _SPECIAL:
-                    return self._dice.choice(self._specials.last)(min(depth // 2, 1), last=True)
+                    return self._special()(min(depth // 2, 1), last=True)
                 return self._query(depth, last=True)
             except TooLarge:
                 continue
         return self._query(0, last=True)
+
+    def _special(self) -> Callable[..., Relation]:
+        """One of the special forms: none comes again before all others have come."""
+        if not self._deck:
+            self._deck = self._dice.sample(self._specials.last, len(self._specials.last))
+        return self._deck.pop()
 
     def _query(self, depth: int, *, last: bool = False) -> Relation:
         forms: list[tuple[float, Callable[..., Relation]]] = [

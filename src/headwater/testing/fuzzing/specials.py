@@ -31,7 +31,7 @@ class Specials(Forms):
             self._page, self._newest, self._lateral, self._keyed_by_subquery, self._constants, self._ranks,
         )  # fmt: skip
         self.last: tuple[Callable[..., Relation], ...] = (
-            *self.inner, self._newest, self._ranks, self._constants, self._statistics, self._statistics,
+            *self.inner, self._newest, self._lateral, self._ranks, self._constants, self._statistics, self._statistics,
             self._statistics_over, self._by_order, self._by_order, self._sketches, self._over_without_order,
             self._values_over, self._maps, self._maps, self._decimals_over, self._subquery_over, self._subquery_over,
             self._variant, self._clock, self._in_by_subquery,
@@ -55,7 +55,7 @@ class Specials(Forms):
 
     def _part(self, least: int, most: int) -> str:
         limit, offset = f"LIMIT {self._dice.randint(least, most)}", f"OFFSET {self._dice.randint(1, 3)}"
-        return self._dice.choice((limit, limit, offset, f"{limit} {offset}"))
+        return self._dice.choice((limit, offset, f"{limit} {offset}"))
 
     def _newest(self, depth: int, *, last: bool = False) -> Relation:
         """Rows, each with the first value, by some order, that belongs to it."""
