@@ -7,18 +7,27 @@ parsed again, so what they mean is what Spark says they mean.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 from py4j.java_gateway import is_instance_of
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
-from pyspark.sql.types import DataType, StructField, StructType, _parse_datatype_json_string
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    _parse_datatype_json_string,
+)
 
 Node: TypeAlias = Any
 """A logical plan of Spark's."""
 Expression: TypeAlias = Any
 """An expression of Spark's; an attribute is one that names a column of a plan by its id."""
+
+Answer = TypeVar("Answer")
 
 Substitution: TypeAlias = Callable[[Expression], Expression]
 """Puts values in the place of attributes."""
@@ -117,10 +126,6 @@ class Catalyst:
         direction = self.module(f"{_CATALYST}.expressions.Ascending")
         return self.expressions.SortOrder(expression, direction, direction.defaultNullOrdering(), self.nil)
 
-    def hashed(self, expression: Expression) -> Expression:
-        """A number that follows from a value."""
-        return self.expressions.XxHash64(self.sequence([expression]))
-
     def next_number(self) -> int:
         """The number that the next expression gets as its id, from one counter for all of Java."""
         return int(self._counter().get(None))
@@ -180,12 +185,25 @@ class Catalyst:
 
         Not by Spark's own function, which turns nulls into zeros when it is compiled.
         """
-        attribute = self.named(child, "m").toAttribute()
-        relation = self.plans.LocalRelation(self.sequence([attribute]), self.nil, False, self.none)
         keys = "sort_array(map_keys(m))"
-        frame = self.frame(relation).selectExpr(f"map_from_arrays({keys}, transform({keys}, k -> m[k])) AS m")
-        (made,) = items(analyzed(frame).projectList())
-        return self.substitution({identity(attribute): (attribute, child)})(made.child())
+        return self._computed(child, f"map_from_arrays({keys}, transform({keys}, k -> m[k]))")
+
+    def comparable(self, value: Expression) -> Expression:
+        """A value by which rows can be ordered: the value itself, with every map in it as a list of its entries.
+
+        Values that differ stay different. What cannot be compared in other ways becomes its hash.
+        """
+        if self.is_orderable(value.dataType()):
+            return value
+        made = self._computed(value, comparable_sql("m", data_type(value)))
+        return made if self.is_orderable(made.dataType()) else self.expressions.XxHash64(self.sequence([value]))
+
+    def _computed(self, value: Expression, sql: str) -> Expression:
+        """What an expression of SQL gives in which the value is called `m`."""
+        attribute = self.named(value, "m").toAttribute()
+        relation = self.plans.LocalRelation(self.sequence([attribute]), self.nil, False, self.none)
+        (made,) = items(analyzed(self.frame(relation).selectExpr(f"{sql} AS m")).projectList())
+        return self.substitution({identity(attribute): (attribute, value)})(unaliased(made))
 
     def whole(self, value: int) -> Expression:
         """A whole number."""
@@ -297,13 +315,41 @@ def _dotted_inside(catalyst: Catalyst, expression: Expression) -> Iterator[tuple
         yield from _dotted_inside(catalyst, child)
 
 
+def comparable_sql(value: str, given: DataType, depth: int = 0) -> str:
+    """A value in SQL with every map in it as a list of its entries."""
+    inner = f"e{depth}"
+    match given:
+        case MapType():
+            entry = comparable_sql(f"{inner}.value", given.valueType, depth + 1)
+            return f"transform(map_entries({value}), {inner} -> struct({inner}.key AS key, {entry} AS value))"
+        case ArrayType():
+            return f"transform({value}, {inner} -> {comparable_sql(inner, given.elementType, depth + 1)})"
+        case StructType():
+            fields = ", ".join(
+                f"{comparable_sql(f'{value}.`{name}`', one.dataType, depth)} AS `{name}`"
+                for one in given.fields
+                for name in [one.name.replace("`", "``")]
+            )
+            return f"if({value} IS NULL, NULL, struct({fields}))" if given.fields else value
+    return value
+
+
 def analyzed(frame: DataFrame) -> Node:
     return frame._jdf.queryExecution().analyzed()  # noqa: SLF001
 
 
+def _remembered(value: Any, name: str, ask: Callable[[], Answer]) -> Answer:
+    """What Java says about an object that never changes, asked once: a call to Java takes some 100 µs."""
+    known = vars(value)
+    if name not in known:
+        known[name] = ask()
+    answer: Answer = known[name]
+    return answer
+
+
 def kind(value: Any) -> str:
     """The class of a node or an expression, without its package."""
-    return str(value.getClass().getSimpleName()).removesuffix("$")
+    return _remembered(value, "_kind", lambda: str(value.getClass().getSimpleName()).removesuffix("$"))
 
 
 def items(sequence: Any) -> list[Any]:
@@ -326,7 +372,7 @@ def unaliased(expression: Expression) -> Expression:
 
 def identity(attribute: Expression) -> int:
     """The id by which an attribute is known."""
-    return int(attribute.exprId().id())
+    return _remembered(attribute, "_identity", lambda: int(attribute.exprId().id()))
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
@@ -347,7 +393,7 @@ def conjuncts(condition: Expression) -> Iterator[Expression]:
 
 def data_type(value: Any) -> DataType:
     """The type of an expression, with everything inside it nullable, so that equal types are equal."""
-    return nullable(_parse_datatype_json_string(value.dataType().json()))
+    return _remembered(value, "_type", lambda: nullable(_parse_datatype_json_string(value.dataType().json())))
 
 
 def nullable(given: DataType) -> DataType:

@@ -59,6 +59,7 @@ class _Projection:
         self._catalyst, self._rows, self._slots = catalyst, rows, slots
         self._values: dict[int, dict[int, tuple[Expression, Expression]]] = {edge.number: {} for edge in edges}
         self._substitutions: dict[int, Callable[[Expression], Expression]] = {}
+        self._on_edge = {edge.number: F.col(EDGE) == edge.number for edge in edges}
         self._count = 0
 
     def bind(self, edges: Sequence[Edge], produced: Mapping[int, Sequence[str]]) -> None:
@@ -187,13 +188,13 @@ class _Projection:
         return f"_v{self._count}"
 
     def _guarded(self, edge: Edge, value: Column) -> Column:
-        return F.when(F.col(EDGE) == edge.number, value)
+        return F.when(self._on_edge[edge.number], value)
 
     def _case(self, by_edge: Mapping[int, Column], otherwise: Column) -> Column:
         """The value of the row's edge."""
         case: Column | None = None
         for edge, value in by_edge.items():
-            condition = F.col(EDGE) == edge
+            condition = self._on_edge[edge]
             case = F.when(condition, value) if case is None else case.when(condition, value)
         return otherwise if case is None else case.otherwise(otherwise)
 

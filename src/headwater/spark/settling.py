@@ -31,13 +31,9 @@ def in_settled_order(
 
 
 def completed(catalyst: Catalyst, order: Sequence[Expression], columns: Sequence[Expression]) -> list[Expression]:
-    """The stated order, and after it all columns. What cannot be compared is ordered by its hash."""
+    """The stated order, and after it all columns, so that rows are equal by it only if they are the same."""
     stated = {identity(one.child()) for one in order if kind(one.child()) == "AttributeReference"}
-    extra = [
-        catalyst.ascending(column if catalyst.is_orderable(column.dataType()) else catalyst.hashed(column))
-        for column in columns
-        if identity(column) not in stated
-    ]
+    extra = [catalyst.ascending(catalyst.comparable(column)) for column in columns if identity(column) not in stated]
     return [*order, *extra]
 
 

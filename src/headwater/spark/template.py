@@ -48,6 +48,12 @@ class Template:
         self._ports = {
             edge.number: self._slots.place([data_type(column) for column in edge.columns]) for edge in flow.projected
         }
+        self._nulls = {slot: F.lit(None).cast(given).alias(slot) for slot, given in self._slots.types.items()}
+        self._unpacked = (
+            F.lit(0).cast("int").alias(TASK),
+            F.lit(1).cast("long").alias(WEIGHT),
+            F.lit(None).cast("binary").alias(PACKED),
+        )
         self._routes = {edge.number: self._route(edge) for edge in flow.edges if not edge.stays}
         self._onward: dict[int, tuple[int, ...]] = {}
         for edge in flow.edges:
@@ -162,13 +168,9 @@ class Template:
         now = catalyst.substitution({identity(one): (one, columns[slot]) for one, slot in slots})
         node = native.build(analyzed(mine), now, tasks)
         placed = dict(zip(self._produced[native.results], items(node.output()), strict=True))
-        selected = [
-            F.lit(native.results).cast("int").alias(ROUTE),
-            F.lit(0).cast("int").alias(TASK),
-            F.lit(1).cast("long").alias(WEIGHT),
-            F.lit(None).cast("binary").alias(PACKED),
-        ]
+        selected = [F.lit(native.results).cast("int").alias(ROUTE), *self._unpacked]
         for slot, given in self._slots.types.items():
-            value = catalyst.column(placed[slot]) if slot in placed else F.lit(None)
-            selected.append(value.cast(given).alias(slot))
+            selected.append(
+                catalyst.column(placed[slot]).cast(given).alias(slot) if slot in placed else self._nulls[slot]
+            )
         return catalyst.frame(node).select(*selected)

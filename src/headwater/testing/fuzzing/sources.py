@@ -122,12 +122,13 @@ class Sources:
         elif chance < 0.45:
             kind = self._dice.choice(KINDS)
             column = Column(scope.value(kind), kind)
-        elif chance < 0.75:
+        elif chance < 0.65:
             column = self._dice.choice(scope.of() or [Column("1", "int")])
             order, limit = Windows(self._dice, scope).order(), self._dice.randint(1, 2)
             rest, places = f" {order} LIMIT {limit}", self.subqueries.numbered(column, inner, key, order, f"<= {limit}")
         else:
-            made = Windows(self._dice, scope).call()
+            windows = Windows(self._dice, scope)
+            made = windows.ranking() if self._dice.random() < 0.5 else windows.call()
             column = Column(made.sql, made.kind, made.noise)
         inside = f"SELECT {column.sql} AS l0 FROM {inner.sql} WHERE {key}{rest}"
         if places:

@@ -31,10 +31,10 @@ class Specials(Forms):
             self._page, self._newest, self._lateral, self._keyed_by_subquery, self._constants, self._ranks,
         )  # fmt: skip
         self.last: tuple[Callable[..., Relation], ...] = (
-            *self.inner, self._newest, self._lateral, self._ranks, self._constants, self._statistics, self._statistics,
-            self._statistics_over, self._by_order, self._by_order, self._sketches, self._over_without_order,
-            self._values_over, self._maps, self._maps, self._decimals_over, self._subquery_over, self._subquery_over,
-            self._variant, self._clock, self._in_by_subquery,
+            *self.inner, self._page, self._newest, self._lateral, self._ranks, self._constants, self._statistics,
+            self._statistics, self._statistics_over, self._by_order, self._by_order, self._sketches,
+            self._over_without_order, self._values_over, self._maps, self._maps, self._decimals_over,
+            self._subquery_over, self._subquery_over, self._variant, self._clock, self._in_by_subquery,
         )  # fmt: skip
 
     def _one(self, depth: int) -> tuple[Source, Expressions]:
@@ -48,9 +48,10 @@ class Specials(Forms):
         """A part of a part: LIMIT and OFFSET inside each other."""
         given, scope = self._one(depth)
         inner = self._made("SELECT", given, "", self._items(scope, self._dice.randint(1, 3)), given.rows)
-        text = f"{inner.sql} {Windows(self._dice, scope).order()} {self._part(3, 8)}"
+        # Tables have few rows: a limit that is seldom reached says little.
+        text = f"{inner.sql} {Windows(self._dice, scope).order()} {self._part(2, 4)}"
         columns = Expressions(self._dice, inner.columns)
-        again = f" {Windows(self._dice, columns).order()}" if self._dice.random() < 0.5 else ""
+        again = f" {Windows(self._dice, columns).order()}" if self._dice.random() < 0.3 else ""
         return Relation(f"SELECT * FROM ({text}){again} {self._part(1, 4)}", inner.columns, 8, inner.reads)
 
     def _part(self, least: int, most: int) -> str:
