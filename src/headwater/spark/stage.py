@@ -20,7 +20,7 @@ from pyspark import TaskContext
 
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.merging import merge
-from headwater.engine.runs import Hashes, RunWriter, lookup
+from headwater.engine.runs import Hashes, RunWriter, keep_open, lookup
 from headwater.errors import InternalError, Overflow, TooManyRows, UsageError
 from headwater.spark.failures import BROKEN, OPERATOR
 from headwater.spark.parcels import Mail, Route, note, unpacked
@@ -302,7 +302,10 @@ def current_batch() -> Batch:
 
 @lru_cache(maxsize=2)
 def _parsed(text: str) -> Batch:
-    return Batch.from_json(json.loads(text))
+    batch = Batch.from_json(json.loads(text))
+    # What was merged since the last batch is not looked into again.
+    keep_open(Path(batch.directory), (run for runs in batch.runs.values() for run in runs))
+    return batch
 
 
 def _drain(given: Iterable[pa.RecordBatch]) -> None:
