@@ -128,6 +128,19 @@ class RunWriter:
         file, index = self._place(payload)
         return Run(arrangement, file, index, low, high, ordered.num_rows, len(payload))
 
+    def copy(self, file: str, runs: Sequence[Run]) -> dict[Run, Run]:
+        """Copies sections of another file; by each run where it is after `close`. What cannot be read is left out."""
+        copied: dict[Run, Run] = {}
+        for run, payload in _sections(self._directory / file, runs):
+            place, index = self._place(memoryview(payload))
+            copied[run] = replace(run, file=place, index=index)
+        return copied
+
+    @property
+    def shared_bytes(self) -> int:
+        """The size of the file of small sections so far."""
+        return self._shared_bytes
+
     def rows(self, arrangement: str) -> int:
         """How many rows were added to an arrangement so far."""
         return self._rows.get(arrangement, 0)
@@ -246,14 +259,14 @@ def lookup(directory: Path, runs: Sequence[Run], hashes: Hashes, schema: pa.Sche
     return _concatenated(found, schema)
 
 
-def load(directory: Path, runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
-    """All rows of these runs, not consolidated. Raises `StateCorrupt`."""
-    return _concatenated([rows_of(directory, run) for run in runs], schema)
+def load(directory: Path, runs: Sequence[Run], schema: pa.Schema, *, once: bool = False) -> pa.Table:
+    """All rows of these runs, not consolidated; read only `once`, they do not stay open. Raises `StateCorrupt`."""
+    return _concatenated([rows_of(directory, run, once=once) for run in runs], schema)
 
 
-def rows_of(directory: Path, run: Run) -> pa.Table:
+def rows_of(directory: Path, run: Run, *, once: bool = False) -> pa.Table:
     """The rows of one run, sorted by hash, without copying them. Raises `StateCorrupt`."""
-    opened = open_run(directory, run)
+    opened = _open(directory, run) if once else open_run(directory, run)
     start, stop = opened.bounds(run.low, run.high)
     return opened.table.slice(start, stop - start)
 
@@ -334,24 +347,35 @@ def _open(directory: Path, run: Run) -> OpenRun:
         raise _damaged(run, str(error)) from error
 
 
+def _sections(path: Path, runs: Sequence[Run]) -> list[tuple[Run, pa.Buffer]]:
+    """What the sections of a file hold, as far as they can be read."""
+    found: list[tuple[Run, pa.Buffer]] = []
+    with suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            for run in runs:
+                with suppress(StateCorrupt, pa.ArrowInvalid):
+                    found.append((run, _content(fd, path, run)))
+        finally:
+            os.close(fd)
+    return found
+
+
 def _section(path: Path, run: Run) -> pa.Buffer:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            buffer, checksum = _content(fd, path, run)
+            return _content(fd, path, run)
         finally:
             os.close(fd)
     except FileNotFoundError as error:
         raise _damaged(run, "it is missing") from error
     except (OSError, pa.ArrowInvalid) as error:
         raise _damaged(run, str(error)) from error
-    if xxhash.xxh3_64_intdigest(memoryview(buffer)) != checksum:
-        raise _damaged(run, "the checksum does not match")
-    return buffer
 
 
-def _content(fd: int, path: Path, run: Run) -> tuple[pa.Buffer, int]:
-    """What a section holds, and its checksum."""
+def _content(fd: int, path: Path, run: Run) -> pa.Buffer:
+    """What a section holds. Raises `StateCorrupt`."""
     header = os.pread(fd, _HEADER.size, run.index)
     if len(header) < _HEADER.size:
         raise _damaged(run, "it is too short")
@@ -363,12 +387,15 @@ def _content(fd: int, path: Path, run: Run) -> tuple[pa.Buffer, int]:
     if length >= OWN_FILE_BYTES:
         with pa.memory_map(str(path)) as mapped:
             mapped.seek(start)
-            return mapped.read_buffer(length), checksum
-    # A map for each section would count the pages around it, too: 4 workers had 3 GiB of 90 MiB of files mapped.
-    buffer = pa.allocate_buffer(length)
-    if os.preadv(fd, [memoryview(buffer)], start) < length:
-        raise _damaged(run, "it is too short")
-    return buffer, checksum
+            buffer = mapped.read_buffer(length)
+    else:
+        # A map for each section would count the pages around it, too: 4 workers had 3 GiB of 90 MiB of files mapped.
+        buffer = pa.allocate_buffer(length)
+        if os.preadv(fd, [memoryview(buffer)], start) < length:
+            raise _damaged(run, "it is too short")
+    if xxhash.xxh3_64_intdigest(memoryview(buffer)) != checksum:
+        raise _damaged(run, "the checksum does not match")
+    return buffer
 
 
 def _damaged(run: Run, reason: str) -> StateCorrupt:

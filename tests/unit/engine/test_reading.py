@@ -15,7 +15,7 @@ import pytest
 from headwater.engine.failures import NotYet, StateCorrupt, UnknownView
 from headwater.engine.reading import Reader, Snapshot, decode_schema, encode_schema
 from headwater.engine.runs import forget_open_runs
-from headwater.engine.store import GRACE, HISTORY_AGE_MAX
+from headwater.engine.store import GRACE, HISTORY_AGE_MAX, REPLACED_KEPT
 from headwater.errors import Determinate, InternalError
 from headwater.testing.clock import ManualClock
 from tests.unit.engine.samples import COLUMNS, Driver, at, zset
@@ -123,6 +123,8 @@ def test_files_collected_during_a_read_make_it_look_again(
             driver.publish({})
             driver.publish({"v": zset((9, 9, "a", 1))})
             clock.advance(max(GRACE, HISTORY_AGE_MAX) + timedelta(hours=1))
+            assert driver.store.collect().changes == 4
+            clock.advance(REPLACED_KEPT + timedelta(seconds=1))
             assert driver.store.collect().files >= 4
             forget_open_runs()
         return found
