@@ -34,7 +34,7 @@ HIGHEST = 2**63 - 1
 OPEN_RUNS_MAX = 4096
 """Runs that a process keeps open at once. A large one holds a memory map, of which Linux allows 65,530."""
 
-SWEEP_OPENED = 256
+SWEEP_OPENED = 64
 """After opening so many, a process lets go of runs whose file was removed: their bytes stay on the disk until then."""
 
 OWN_FILE_BYTES = 256 * 1024
@@ -234,6 +234,12 @@ def keep_open(directory: Path, runs: Iterable[Run]) -> None:
     for key in list(_open_runs):
         if key[0] == folder and key[1:] not in kept:
             _open_runs.pop(key, None)
+
+
+def let_go(directory: Path, sections: Iterable[tuple[str, int]]) -> None:
+    """Lets go of runs by their file and place in it; whoever still uses one keeps it."""
+    for file, index in sections:
+        _open_runs.pop((str(directory), file, index), None)
 
 
 def forget_open_runs() -> None:
