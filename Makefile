@@ -1,6 +1,6 @@
 # Every command of the project; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server bench-demo servers pictures demo-pictures torture-log torture-capture torture-run fuzz-views matrix mutants fresh-machine lock clean
+.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server bench-demo servers pictures demo-pictures torture-log torture-capture torture-run fuzz-views matrix mutants soak fresh-machine lock clean
 
 bin := .venv/bin
 python := $(bin)/python
@@ -17,6 +17,7 @@ MINUTES ?= 60
 FUZZ_OPTIONS ?=
 MUTANTS_OPTIONS ?=
 MATRIX_OPTIONS ?=
+SOAK_OPTIONS ?= --json soak.json --chart docs/pictures/soak.svg
 COMMAND ?= make test
 MACHINE_OPTIONS ?=
 
@@ -81,6 +82,9 @@ fuzz-views: setup ## compare random views with raw Spark: make fuzz-views MINUTE
 
 mutants: setup ## bring old bugs back, one by one, and see the fuzzer find each: make mutants MUTANTS_OPTIONS='--only 3 11'
 	PYTHONPATH=. $(python) -m tools.mutants $(MUTANTS_OPTIONS)
+
+soak: setup ## run 22 views at 200 commits/s, and tell what grows: make soak MINUTES=60
+	PYTHONPATH=. $(python) -m tools.soak --minutes $(MINUTES) $(SOAK_OPTIONS)
 
 matrix: setup ## compare views of every function, type and shape with raw Spark: make matrix MATRIX_OPTIONS='--only rank'
 	PYTHONPATH=. $(python) -m tests.matrix $(MATRIX_OPTIONS)

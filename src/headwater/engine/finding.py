@@ -1,7 +1,8 @@
 """Finding rows by the values of some columns: an index per run, kept in memory, so that one key costs by its rows.
 
-A run never changes, so its index never does either. It has 16 bytes a row: the hash of the columns, sorted, and where
-each row is. Rows with the right hash are compared, so that a collision shows nothing that was not asked for.
+A run never changes, so its index never does either, and is kept as long as the run is open. It has 16 bytes a row: the
+hash of the columns, sorted, and where each row is. Rows with the right hash are compared, so that a collision shows
+nothing that was not asked for.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from headwater.engine.runs import OpenRun, Run, open_run
+from headwater.engine.runs import OpenRun, Run, is_open, open_run
 from headwater.errors import UsageError
 from headwater.model import hashing
 from headwater.views.zset import WEIGHT, consolidate, with_weights
@@ -102,7 +103,7 @@ def _index(directory: Path, run: Run, opened: OpenRun, columns: tuple[str, ...])
         hashes = hashing.hash_columns([opened.table[name] for name in columns])
         order = np.argsort(hashes)
         found = _indexes[key] = _Index(hashes[order], order)
-        _forget_oldest()
+        _forget_some()
         return found
     # Another thread may have dropped it meanwhile; what we hold stays good.
     with suppress(KeyError):
@@ -110,7 +111,11 @@ def _index(directory: Path, run: Run, opened: OpenRun, columns: tuple[str, ...])
     return found
 
 
-def _forget_oldest() -> None:
+def _forget_some() -> None:
+    """Lets go of the indexes of runs that are not open any more, and of the oldest if there are too many."""
+    for key in list(_indexes):
+        if not is_open(*key[:3]):
+            _indexes.pop(key, None)
     with suppress(KeyError, RuntimeError):
         while len(_indexes) > 1 and sum(len(index.rows) for index in list(_indexes.values())) > INDEXED_ROWS_MAX:
             _indexes.popitem(last=False)

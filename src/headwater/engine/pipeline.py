@@ -24,8 +24,8 @@ BATCH_ROWS_MAX = 4_000_000
 """A batch ends with the first commit that brings it to so many records."""
 ONE_TASK_ROWS_MAX = 20_000
 """A batch of up to so many records runs in one task, without an exchange."""
-COLLECT_BATCHES = 100
-"""After so many batches, what nobody needs any more is removed."""
+COLLECT_BATCHES = 25
+"""After so many batches, their changes are packed, and what nobody needs any more is removed."""
 
 
 class Program(Protocol):

@@ -21,7 +21,7 @@ from headwater.engine.failures import NotYet, StateCorrupt, UnknownView
 from headwater.engine.finding import consolidate_few, find
 from headwater.engine.manifest import Manifest, Size, sizes
 from headwater.engine.merging import consolidated
-from headwater.engine.runs import Hashes, Run, lookup, rows_of
+from headwater.engine.runs import Hashes, Run, let_go, lookup, rows_of
 from headwater.engine.store import (
     RUNS,
     Excluded,
@@ -108,6 +108,7 @@ class Reader:
         self._wake: Wake | None = None
         self._opening = threading.Lock()
         self._known = _Known(-1, None, {})
+        self._sections: dict[str, set[tuple[str, int]]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -268,6 +269,11 @@ class Reader:
                 there = generation.definition.get("views", {}).keys()
                 wanted = there & {*views, *(known.runs if known.version == version else ())}
                 runs = {view: read_runs(tx, generation.id, [arrangement_of(view)]) for view in wanted}
+        for view, found in runs.items():
+            now = {(run.file, run.index) for run in found}
+            # What was merged since this view was last looked at takes memory for nothing.
+            let_go(self.runs_directory, self._sections.get(view, set()) - now)
+            self._sections[view] = now
         # What another thread has found meanwhile may be newer; then the version tells the next one to look again.
         self._known = known = _Known(version, generation, runs)
         return known

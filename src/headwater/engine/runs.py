@@ -1,17 +1,20 @@
-"""Runs: immutable pieces of a Z-set on disk, sorted by hash, written by tasks and looked up through a memory map.
+"""Runs: immutable pieces of a Z-set on disk, sorted by hash, written by tasks and looked up in place.
 
 A file of runs is a sequence of sections, each one Arrow IPC stream behind a header with its length and checksum. A file
-never changes once it is written and its name is never used again, so whoever has opened a run may keep it.
+never changes once it is written and its name is never used again, so whoever has opened a run may keep it. Small
+sections, which share a file, are read; large ones are mapped, and in memory only as far as they were touched.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 import uuid
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +32,10 @@ HIGHEST = 2**63 - 1
 """The first and the last hash."""
 
 OPEN_RUNS_MAX = 4096
-"""Runs that a process keeps open at once. Each holds one memory map, of which Linux allows 65,530."""
+"""Runs that a process keeps open at once. A large one holds a memory map, of which Linux allows 65,530."""
+
+SWEEP_OPENED = 64
+"""After opening so many, a process lets go of runs whose file was removed: their bytes stay on the disk until then."""
 
 OWN_FILE_BYTES = 256 * 1024
 """A section of this size gets a file of its own, so that a small one beside it does not keep it on the disk."""
@@ -122,6 +128,19 @@ class RunWriter:
         file, index = self._place(payload)
         return Run(arrangement, file, index, low, high, ordered.num_rows, len(payload))
 
+    def copy(self, file: str, runs: Sequence[Run]) -> dict[Run, Run]:
+        """Copies sections of another file; by each run where it is after `close`. What cannot be read is left out."""
+        copied: dict[Run, Run] = {}
+        for run, payload in _sections(self._directory / file, runs):
+            place, index = self._place(memoryview(payload))
+            copied[run] = replace(run, file=place, index=index)
+        return copied
+
+    @property
+    def shared_bytes(self) -> int:
+        """The size of the file of small sections so far."""
+        return self._shared_bytes
+
     def rows(self, arrangement: str) -> int:
         """How many rows were added to an arrangement so far."""
         return self._rows.get(arrangement, 0)
@@ -174,7 +193,7 @@ class RunWriter:
 
 @dataclass(frozen=True, slots=True)
 class OpenRun:
-    """The whole section of a run, in memory only as far as it was touched."""
+    """The whole section of a run."""
 
     table: pa.Table
     hashes: Hashes
@@ -192,6 +211,8 @@ def open_run(directory: Path, run: Run) -> OpenRun:
     found = _open_runs.get(key)
     if found is None:
         found = _open_runs[key] = _open(directory, run)
+        if next(_opened) % SWEEP_OPENED == 0:
+            _forget_removed()
         while len(_open_runs) > OPEN_RUNS_MAX:
             with suppress(KeyError):
                 _open_runs.popitem(last=False)
@@ -200,6 +221,25 @@ def open_run(directory: Path, run: Run) -> OpenRun:
     with suppress(KeyError):
         _open_runs.move_to_end(key)
     return found
+
+
+def is_open(directory: Path | str, file: str, index: int) -> bool:
+    """Whether this process has the section at a place in a file open."""
+    return (str(directory), file, index) in _open_runs
+
+
+def keep_open(directory: Path, runs: Iterable[Run]) -> None:
+    """Lets go of the open runs of a directory that are not among these."""
+    folder, kept = str(directory), {(run.file, run.index) for run in runs}
+    for key in list(_open_runs):
+        if key[0] == folder and key[1:] not in kept:
+            _open_runs.pop(key, None)
+
+
+def let_go(directory: Path, sections: Iterable[tuple[str, int]]) -> None:
+    """Lets go of runs by their file and place in it; whoever still uses one keeps it."""
+    for file, index in sections:
+        _open_runs.pop((str(directory), file, index), None)
 
 
 def forget_open_runs() -> None:
@@ -225,14 +265,14 @@ def lookup(directory: Path, runs: Sequence[Run], hashes: Hashes, schema: pa.Sche
     return _concatenated(found, schema)
 
 
-def load(directory: Path, runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
-    """All rows of these runs, not consolidated. Raises `StateCorrupt`."""
-    return _concatenated([rows_of(directory, run) for run in runs], schema)
+def load(directory: Path, runs: Sequence[Run], schema: pa.Schema, *, once: bool = False) -> pa.Table:
+    """All rows of these runs, not consolidated; read only `once`, they do not stay open. Raises `StateCorrupt`."""
+    return _concatenated([rows_of(directory, run, once=once) for run in runs], schema)
 
 
-def rows_of(directory: Path, run: Run) -> pa.Table:
+def rows_of(directory: Path, run: Run, *, once: bool = False) -> pa.Table:
     """The rows of one run, sorted by hash, without copying them. Raises `StateCorrupt`."""
-    opened = open_run(directory, run)
+    opened = _open(directory, run) if once else open_run(directory, run)
     start, stop = opened.bounds(run.low, run.high)
     return opened.table.slice(start, stop - start)
 
@@ -263,6 +303,15 @@ def matching(hashes: Hashes, wanted: Hashes) -> Hashes:
 
 
 _open_runs: OrderedDict[tuple[str, str, int], OpenRun] = OrderedDict()
+_opened = count(1)
+
+
+def _forget_removed() -> None:
+    keys = list(_open_runs)
+    removed = {file for file in {key[:2] for key in keys} if not Path(*file).exists()}
+    for key in keys:
+        if key[:2] in removed:
+            _open_runs.pop(key, None)
 
 
 def _concatenated(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
@@ -304,22 +353,52 @@ def _open(directory: Path, run: Run) -> OpenRun:
         raise _damaged(run, str(error)) from error
 
 
+def _sections(path: Path, runs: Sequence[Run]) -> list[tuple[Run, pa.Buffer]]:
+    """What the sections of a file hold, as far as they can be read."""
+    found: list[tuple[Run, pa.Buffer]] = []
+    with suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            for run in runs:
+                with suppress(StateCorrupt, pa.ArrowInvalid):
+                    found.append((run, _content(fd, path, run)))
+        finally:
+            os.close(fd)
+    return found
+
+
 def _section(path: Path, run: Run) -> pa.Buffer:
     try:
-        with pa.memory_map(str(path)) as file:
-            size = file.size()
-            if size < run.index + _HEADER.size:
-                raise _damaged(run, "it is too short")
-            magic, length, checksum = _HEADER.unpack(file.read_at(_HEADER.size, run.index))
-            if magic != _MAGIC or size < run.index + _HEADER.size + length:
-                # Touching a mapped page behind the end of a file kills the process, so lengths are checked first.
-                raise _damaged(run, "it is too short" if magic == _MAGIC else "its header does not match")
-            file.seek(run.index + _HEADER.size)
-            buffer = file.read_buffer(length)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return _content(fd, path, run)
+        finally:
+            os.close(fd)
     except FileNotFoundError as error:
         raise _damaged(run, "it is missing") from error
     except (OSError, pa.ArrowInvalid) as error:
         raise _damaged(run, str(error)) from error
+
+
+def _content(fd: int, path: Path, run: Run) -> pa.Buffer:
+    """What a section holds. Raises `StateCorrupt`."""
+    header = os.pread(fd, _HEADER.size, run.index)
+    if len(header) < _HEADER.size:
+        raise _damaged(run, "it is too short")
+    magic, length, checksum = _HEADER.unpack(header)
+    start = run.index + _HEADER.size
+    if magic != _MAGIC or os.fstat(fd).st_size < start + length:
+        # Touching a mapped page behind the end of a file kills the process, so lengths are checked first.
+        raise _damaged(run, "it is too short" if magic == _MAGIC else "its header does not match")
+    if length >= OWN_FILE_BYTES:
+        with pa.memory_map(str(path)) as mapped:
+            mapped.seek(start)
+            buffer = mapped.read_buffer(length)
+    else:
+        # A map for each section would count the pages around it, too: 4 workers had 3 GiB of 90 MiB of files mapped.
+        buffer = pa.allocate_buffer(length)
+        if os.preadv(fd, [memoryview(buffer)], start) < length:
+            raise _damaged(run, "it is too short")
     if xxhash.xxh3_64_intdigest(memoryview(buffer)) != checksum:
         raise _damaged(run, "the checksum does not match")
     return buffer

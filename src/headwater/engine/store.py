@@ -19,6 +19,7 @@ from typing import Any, Literal, Self, cast
 from headwater.engine.database import FILES, Database
 from headwater.engine.failures import StoreUnusable
 from headwater.engine.manifest import Manifest, Merge, Size, replacement, sizes
+from headwater.engine.packing import pack
 from headwater.engine.runs import Run
 from headwater.errors import Fenced, InternalError, UsageError
 from headwater.log.clock import Clock
@@ -37,6 +38,10 @@ HISTORY_AGE_MAX = timedelta(hours=1)
 
 GRACE = timedelta(minutes=15)
 """Files that nothing names are kept so long: a task that runs may be about to hand them in."""
+
+REPLACED_KEPT = timedelta(minutes=1)
+"""Files that a commit named, and nothing names any more, are kept so long: a reader may be about to open them. One that
+comes later finds that there is a newer commit."""
 
 RETIRED_KEPT = timedelta(minutes=15)
 """A generation that was replaced stays so long, for readers and subscribers that are not done with it."""
@@ -109,6 +114,8 @@ class Store:
             raise
         self._wake = Wake(self.directory / "wake")
         self._manifests: dict[int, tuple[int, Manifest]] = {}
+        self._named: set[str] = set()
+        self._replaced_at: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -199,6 +206,7 @@ class Store:
         if cached is not None and cached[0] == batch - 1:
             cached[1].apply(added, merged)
             self._manifests[generation] = (batch, cached[1])
+        self._named.update(run.file for run in (*added, *merged.added))
         self._wake.touch()
 
     def runs(self, generation: int) -> dict[str, list[Run]]:
@@ -240,16 +248,20 @@ class Store:
             return read_excluded(tx, generation)
 
     def collect(self) -> Collected:
-        """Removes what nobody needs: old changes, generations long retired, and files that nothing names."""
+        """Packs changes, and removes what nobody needs: old ones, generations long retired, files that nothing names.
+
+        For the driver, between two batches.
+        """
         now = self._clock.now()
         with self._database.write() as tx:
             generations = _forget_generations(tx, now - RETIRED_KEPT // _MICROSECOND)
             changes = _forget_changes(tx, now - HISTORY_AGE_MAX // _MICROSECOND)
-        # Files go in a second transaction: not before the rows that named them are gone for good, and while nobody can
+        pack(self._database, self.runs_directory, self._storage)
+        # Files go in a last transaction: not before the rows that named them are gone for good, and while nobody can
         # commit. It writes something for the same reason as `take_over`.
         with self._database.write() as tx:
             tx.execute("UPDATE pipeline SET collected_at = ?", (now,))
-            files, size = self._remove_unnamed(_named_files(tx), now - GRACE // _MICROSECOND)
+            files, size = self._remove_unnamed(_named_files(tx), now)
         return Collected(files, size, changes, generations)
 
     def delete_state(self) -> None:
@@ -286,17 +298,28 @@ class Store:
             if not (self.runs_directory / file).exists():
                 raise InternalError(f"Run file {file} was to be committed, and is missing.")
 
-    def _remove_unnamed(self, named: set[str], before: int | None) -> tuple[int, int]:
+    def _remove_unnamed(self, named: set[str], now: int | None) -> tuple[int, int]:
+        """Removes files that nothing names and that were kept long enough at a time, or all of them without one."""
         count = size = 0
+        self._replaced_at = {file: self._replaced_at.get(file, now or 0) for file in self._named - named}
+        self._named = named | self._replaced_at.keys()
         for path in self.runs_directory.iterdir():
             if path.name in named:
                 continue
             with suppress(FileNotFoundError):
                 status = path.stat()
-                if before is None or status.st_mtime_ns // 1000 < before:
+                if now is None or self._kept_until(path.name, status.st_mtime_ns // 1000) < now:
                     self._storage.discard(path)
+                    self._named.discard(path.name)
                     count, size = count + 1, size + status.st_size
         return count, size
+
+    def _kept_until(self, file: str, written_at: int) -> int:
+        """How long a file is kept that nothing names. Nobody hands in again what was named before."""
+        replaced_at = self._replaced_at.get(file)
+        if replaced_at is None:
+            return written_at + GRACE // _MICROSECOND
+        return replaced_at + REPLACED_KEPT // _MICROSECOND
 
 
 def delete_state(directory: Path) -> None:

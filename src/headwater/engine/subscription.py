@@ -186,16 +186,18 @@ class Subscription:
         return [_Step(Position(CommitNumber(position)), tuple(runs)) for position, runs in steps.items()]
 
     def _take(self, place: _Place, step: _Step) -> Changes | None:
-        """The changes of one step, None if they come to nothing."""
+        """The changes of one step, None if they come to nothing, or have to be looked up again."""
         schema = stored_schema(place.generation, self.view)
         try:
-            found = consolidate(_without_hash(load(self._reader.runs_directory, step.runs, schema)))
+            found = consolidate(_without_hash(load(self._reader.runs_directory, step.runs, schema, once=True)))
         except StateCorrupt:
-            # It may have become too old and been collected since we looked, which the next look tells.
+            # It may have been packed or become too old since we looked, which another look tells.
             with self._reader.transaction() as tx:
-                if tx is not None:
-                    self._steps_after(tx, place)
-            raise
+                steps = [] if tx is None else self._steps_after(tx, place)
+            if not steps or steps[0] == step:
+                raise
+            self._steps = deque(steps)
+            return None
         self._place = _Place(place.generation, step.position)
         return self._changes(place.generation, step.position, found) if found.num_rows else None
 

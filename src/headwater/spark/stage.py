@@ -20,7 +20,7 @@ from pyspark import TaskContext
 
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.merging import merge
-from headwater.engine.runs import Hashes, RunWriter, lookup
+from headwater.engine.runs import Hashes, RunWriter, keep_open, lookup
 from headwater.errors import InternalError, Overflow, TooManyRows, UsageError
 from headwater.spark.failures import BROKEN, OPERATOR
 from headwater.spark.parcels import Mail, Route, note, unpacked
@@ -110,10 +110,16 @@ class Stage:
         else:
             _drain(given)
             yield from self._read(self.sources, batch, mail)
-        for level in self.levels:
-            made = StageNote(level.number, _task())
-            yield from _LevelRun(self, level, batch, mail, made).results()
-            notes.append(made)
+        if self.levels:
+            # One file for all levels: fewer files to sync now, and to keep for subscribers.
+            low, high = batch.hash_range(_task())
+            name = f"{batch.number}-{self.levels[0].number}"
+            writer = RunWriter(Path(batch.directory), name=name, low=low, high=high)
+            for level in self.levels:
+                made = StageNote(level.number, _task())
+                yield from _LevelRun(self, level, batch, mail, made, writer).results()
+                notes.append(made)
+            writer.close()
         yield from mail.packed(batch.tasks, self.schema)
 
     def _received(self, given: Iterable[pa.RecordBatch], mail: Mail) -> Iterator[pa.RecordBatch]:
@@ -182,18 +188,16 @@ class FileStage:
 class _LevelRun:
     """The operators of a level at work on a batch."""
 
-    def __init__(self, stage: Stage, level: Level, batch: Batch, mail: Mail, made: StageNote) -> None:
+    def __init__(
+        self, stage: Stage, level: Level, batch: Batch, mail: Mail, made: StageNote, writer: RunWriter
+    ) -> None:
         self._stage, self._level, self._batch, self._mail, self._note = stage, level, batch, mail, made
-        self._low, self._high = batch.hash_range(_task())
-        self._writer = RunWriter(
-            Path(batch.directory), name=f"{batch.number}-{level.number}", low=self._low, high=self._high
-        )
+        self._writer = writer
         self._told: dict[int, pa.Table] = {}
 
     def results(self) -> Iterator[pa.RecordBatch]:
         for operator in self._level.operators:
             yield from self._run(operator)
-        self._writer.close()
 
     def _run(self, operator: StageOperator) -> Iterator[pa.RecordBatch]:
         changes = {port: self._changes(operator, port, edges) for port, edges in operator.ports.items()}
@@ -266,7 +270,7 @@ class _LevelRun:
             self._note.changes.append(added)
         merged = merge(
             Path(self._batch.directory), self._writer, self._batch.runs.get(name, ()), measures, schema,
-            low=self._low, high=self._high,
+            low=self._writer.low, high=self._writer.high,
         )  # fmt: skip
         if merged.removed:
             self._note.merges.append(merged)
@@ -302,7 +306,10 @@ def current_batch() -> Batch:
 
 @lru_cache(maxsize=2)
 def _parsed(text: str) -> Batch:
-    return Batch.from_json(json.loads(text))
+    batch = Batch.from_json(json.loads(text))
+    # What was merged since the last batch is not looked into again.
+    keep_open(Path(batch.directory), (run for runs in batch.runs.values() for run in runs))
+    return batch
 
 
 def _drain(given: Iterable[pa.RecordBatch]) -> None:

@@ -20,7 +20,7 @@ from headwater.engine.manifest import Merge
 from headwater.engine.merging import merge
 from headwater.engine.reading import Reader, arrangement_of
 from headwater.engine.runs import HIGHEST, LOWEST, Run, RunWriter, forget_open_runs, lookup, rows_of
-from headwater.engine.store import GRACE, Store
+from headwater.engine.store import GRACE, HISTORY_AGE_MAX, Store
 from headwater.engine.subscription import Subscription
 from headwater.errors import Fenced
 from headwater.testing.clock import ManualClock
@@ -55,6 +55,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.clock = ManualClock(datetime.now(UTC))
         self.model: dict[str, Content] = {name: Counter() for name in ARRANGEMENTS}
         self.followed: Counter[tuple[int, str]] = Counter()
+        self.collected_unfollowed = 0
         self.batch = 0
         self.open()
         self.subscription = Subscription(self.directory, "v")
@@ -127,9 +128,11 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.commit(self.generation, self.epoch, self.batch + 1, at(self.batch + 1), added, merges)
         self.epoch = newer
 
+    @precondition(lambda self: (self.collected_unfollowed + 1) * (GRACE + timedelta(minutes=1)) < HISTORY_AGE_MAX)
     @rule()
     def collect(self) -> None:
-        # Less than the age of changes, so that the subscription can go on.
+        # In all less than the age of changes, so that the subscription can go on.
+        self.collected_unfollowed += 1
         self.clock.advance(GRACE + timedelta(seconds=1))
         self.store.collect()
         forget_open_runs()
@@ -153,6 +156,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def follow(self) -> None:
+        self.collected_unfollowed = 0
         while (changes := self.subscription.poll()) is not None:
             rows = zip(changes.rows["key"].to_pylist(), changes.rows["text"].to_pylist(), strict=True)
             for row, weight in zip(rows, changes.weights.to_pylist(), strict=True):

@@ -84,6 +84,7 @@ class Driver:
         **store_options: Any,
     ) -> None:
         self.store = Store(directory, **store_options)
+        self._storage: Storage | None = store_options.get("storage")
         self.epoch = self.store.take_over()
         self.generation = self.store.open_generation(fingerprint, {**definition(*views), **(about or {})}).id
         self.batch = self.store.generation(self.generation).batch
@@ -99,7 +100,7 @@ class Driver:
     ) -> None:
         """One batch: each table is the change of a view, or of an operator's `state`."""
         runs = self.store.runs(self.generation)
-        writer = RunWriter(self.store.runs_directory, name=f"batch-{self.batch + 1}")
+        writer = RunWriter(self.store.runs_directory, name=f"batch-{self.batch + 1}", storage=self._storage)
         merges: list[Merge] = []
         for view, table in changes.items():
             writer.add(arrangement_of(view), table)

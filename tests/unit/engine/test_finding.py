@@ -13,6 +13,7 @@ import pytest
 from headwater.engine import finding
 from headwater.engine.failures import UnknownView
 from headwater.engine.reading import Reader
+from headwater.engine.runs import forget_open_runs
 from headwater.errors import UsageError
 from tests.unit.engine.samples import Driver, zset
 
@@ -80,4 +81,16 @@ def test_batches_are_read_from_any_process(tmp_path: Path) -> None:
             driver.publish({"v": zset((1, 1, "a", 1))})
         assert [one.batch for one in reader.published(3)] == [2, 3, 4]
         assert reader.published(1)[0].stats["changes"] == {"v": 1}
+    driver.close()
+
+
+def test_an_index_goes_with_its_run(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, views=("v", "w"))
+    driver.publish({"v": zset((1, 1, "a", 1)), "w": zset((2, 2, "b", 1))})
+    with Reader(tmp_path) as reader:
+        reader.find("v", key(key=1))
+        (first,) = (one for one in finding._indexes if one[0] == str(reader.runs_directory))
+        forget_open_runs()
+        reader.find("w", key(key=2))
+        assert first not in finding._indexes
     driver.close()

@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from headwater.engine import runs as runs_module
 from headwater.engine.failures import NotYet, StateCorrupt, UnknownView
 from headwater.engine.reading import Reader, Snapshot, decode_schema, encode_schema
 from headwater.engine.runs import forget_open_runs
-from headwater.engine.store import GRACE, HISTORY_AGE_MAX
+from headwater.engine.store import GRACE, HISTORY_AGE_MAX, REPLACED_KEPT
 from headwater.errors import Determinate, InternalError
 from headwater.testing.clock import ManualClock
 from tests.unit.engine.samples import COLUMNS, Driver, at, zset
@@ -123,6 +124,8 @@ def test_files_collected_during_a_read_make_it_look_again(
             driver.publish({})
             driver.publish({"v": zset((9, 9, "a", 1))})
             clock.advance(max(GRACE, HISTORY_AGE_MAX) + timedelta(hours=1))
+            assert driver.store.collect().changes == 4
+            clock.advance(REPLACED_KEPT + timedelta(seconds=1))
             assert driver.store.collect().files >= 4
             forget_open_runs()
         return found
@@ -152,3 +155,17 @@ def test_columns_survive_a_definition() -> None:
         [("d", pa.decimal128(12, 2)), ("t", pa.timestamp("us", "UTC")), ("s", pa.struct([("x", pa.list_(pa.int8()))]))]
     )
     assert decode_schema(encode_schema(columns)).equals(columns)
+
+
+def test_a_reader_keeps_open_what_its_views_are_made_of_now(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, views=("v", "w"))
+    forget_open_runs()
+    with Reader(tmp_path) as reader:
+        for number in range(40):
+            driver.publish({view: zset((number, number, "a", 1)) for view in ("v", "w")})
+            for view in ("v", "w"):
+                assert reader.read([view]).tables[view].num_rows == number + 1
+        opened = [key[1:] for key in runs_module._open_runs if key[0] == str(reader.runs_directory)]
+        runs = driver.store.runs(driver.generation)
+        assert sorted(opened) == sorted((run.file, run.index) for found in runs.values() for run in found)
+    driver.close()

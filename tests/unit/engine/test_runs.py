@@ -11,7 +11,19 @@ import pytest
 
 from headwater.engine import runs as runs_module
 from headwater.engine.failures import StateCorrupt
-from headwater.engine.runs import HIGHEST, LOWEST, Run, RunWriter, forget_open_runs, load, lookup, rows_of
+from headwater.engine.runs import (
+    HIGHEST,
+    LOWEST,
+    OWN_FILE_BYTES,
+    Run,
+    RunWriter,
+    forget_open_runs,
+    is_open,
+    keep_open,
+    load,
+    lookup,
+    rows_of,
+)
 from headwater.errors import Corrupt, DiskFull, InternalError, UsageError
 from headwater.log.storage import Storage
 from tests.unit.engine.samples import SCHEMA, content, zset
@@ -118,6 +130,36 @@ def test_a_bounded_number_of_runs_stays_open(tmp_path: Path, monkeypatch: pytest
     assert load(tmp_path, [first, third], SCHEMA).num_rows == 2
     with pytest.raises(StateCorrupt):
         load(tmp_path, [second], SCHEMA)
+
+
+def test_runs_whose_file_was_removed_do_not_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs_module, "SWEEP_OPENED", 1)
+    (old,), (kept,), (new,) = (write(tmp_path, zset((n, n, "a", 1))) for n in range(3))
+    load(tmp_path, [old, kept], SCHEMA)
+    (tmp_path / old.file).unlink()
+    load(tmp_path, [new], SCHEMA)
+    assert [is_open(tmp_path, run.file, run.index) for run in (old, kept, new)] == [False, True, True]
+
+
+def test_only_chosen_runs_stay_open(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        folder.mkdir()
+    first, second = write(here, zset((1, 1, "a", 1)), zset((2, 2, "b", 1)))
+    (other,) = write(there, zset((3, 3, "c", 1)))
+    load(here, [first, second], SCHEMA)
+    load(there, [other], SCHEMA)
+    keep_open(here, [second])
+    assert [is_open(here, run.file, run.index) for run in (first, second)] == [False, True]
+    assert is_open(there, other.file, other.index)
+
+
+def test_large_sections_are_mapped_and_small_ones_are_read(tmp_path: Path) -> None:
+    (small,) = write(tmp_path, zset((1, 1, "a", 1)))
+    (large,) = write(tmp_path, zset((1, 1, "x" * OWN_FILE_BYTES, 1)))
+    load(tmp_path, [small, large], SCHEMA)
+    maps = Path("/proc/self/maps").read_text()
+    assert [run.file in maps for run in (small, large)] == [False, True]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -10,14 +10,23 @@ import pytest
 
 from headwater.engine import store as store_module
 from headwater.engine.failures import StoreUnusable
-from headwater.engine.merging import merge
+from headwater.engine.manifest import Merge, Piece
+from headwater.engine.merging import TIER_RUNS_MAX, merge
 from headwater.engine.runs import RunWriter, forget_open_runs
-from headwater.engine.store import GRACE, HISTORY_AGE_MAX, RETIRED_KEPT, Excluded, Store, delete_state
+from headwater.engine.store import (
+    GRACE,
+    HISTORY_AGE_MAX,
+    REPLACED_KEPT,
+    RETIRED_KEPT,
+    Excluded,
+    Store,
+    delete_state,
+)  # fmt: skip
 from headwater.errors import DiskFull, Fenced, Indeterminate, InternalError, UsageError
 from headwater.log.storage import Storage
 from headwater.system.sqlite import SQLITE_FULL, SQLITE_IOERR, Connection, error_of
 from headwater.testing.clock import ManualClock
-from tests.unit.engine.samples import Driver, at, stored, write, zset
+from tests.unit.engine.samples import Driver, Unsynced, at, stored, write, zset
 
 ONE, TWO = zset((1, 1, "a", 1)), zset((2, 2, "b", 1))
 
@@ -220,7 +229,44 @@ class TestCollect:
         clock.advance(max(RETIRED_KEPT, GRACE) + timedelta(minutes=1))
         assert store.collect().generations == 1
         assert [found.id for found in store.generations()] == [second.id]
+        clock.advance(REPLACED_KEPT + timedelta(seconds=1))
+        assert store.collect().files == 1
         assert files(store) == {kept[0].file}
+
+    def test_a_file_that_was_merged_goes_sooner(self, store: Store, clock: ManualClock) -> None:
+        generation, epoch = store.open_generation("one", {}), store.take_over()
+        (first,) = write(store, {"x": ONE})
+        store.commit(generation.id, epoch, 1, at(1), [first])
+        (second,) = write(store, {"x": ONE})
+        piece = Piece(first, first.low, first.high, 0, first.rows)
+        store.commit(generation.id, epoch, 2, at(2), [], [Merge((piece,), (second,))])
+        assert store.collect().files == 0
+        clock.advance(REPLACED_KEPT + timedelta(seconds=1))
+        (left_over,) = write(store, {"x": TWO})
+        assert store.collect().files == 1
+        assert files(store) == {second.file, left_over.file}
+
+    def test_the_number_of_files_does_not_follow_the_number_of_batches(
+        self, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Batches of a few rows to three views, with seconds in between; every tenth time files are collected."""
+        monkeypatch.setattr(store_module, "HISTORY_BATCHES_MAX", 100)
+        views, every, seconds = ("u", "v", "w"), 10, 4
+        driver = Driver(tmp_path / "v", views=views, clock=clock, storage=Unsynced())
+        counts: list[int] = []
+        for step in range(600):
+            driver.publish({view: zset((step % 50, step % 50, str(step), 1)) for view in views})
+            clock.advance(timedelta(seconds=seconds))
+            counts.append(len(files(driver.store)))
+            if driver.batch % every == 0:
+                driver.store.collect()
+        # Those of batches since the last collection, those replaced since the last minute, packs, and runs.
+        tiers = 6
+        runs = len(views) * TIER_RUNS_MAX * tiers
+        assert max(counts) <= 2 * every + REPLACED_KEPT.total_seconds() / seconds + 100 / every + runs
+        assert max(counts[300:]) <= max(counts[:300]) + TIER_RUNS_MAX * len(views)
+        assert sum(map(len, driver.store.runs(driver.generation).values())) <= runs
+        driver.close()
 
 
 class TestDeleting:
