@@ -89,6 +89,7 @@ def _drive(directory: Path) -> None:
         began, step = now, following
 
     with application(directory) as app:
+        app.start_spark()
         app.plan(note)
         note("the batch")
         app.run(lambda _: note("the next"))

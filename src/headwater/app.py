@@ -246,11 +246,11 @@ class App:
         return self.plan().program
 
     def start_spark(self) -> None:
-        """Starts Spark, as `plan` does; it takes some seconds, in which topics may still come to be."""
+        """Begins to start Spark and its workers, in the background; `plan` waits for it, or tells why it failed."""
         # As in `plan`.
-        from headwater.spark.session import start_session
+        from headwater.spark.starting import start_beside
 
-        start_session(self._master)
+        start_beside(self._master)
 
     def plan(self, on_step: Callable[[str], None] = lambda _: None) -> Runtime:
         """Starts Spark and plans the views, which takes some seconds; `on_step` is told what is going on."""

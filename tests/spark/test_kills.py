@@ -71,7 +71,7 @@ def test_a_run_that_loses_a_process_goes_on(tmp_path: Path) -> None:
         assert run.stdout is not None
         assert run.stderr is not None
         dice = random.Random(8)
-        for words in ("pyspark.daemon", "java"):
+        for words in ("spark.daemon", "java"):
             trade(app, dice, 1)
             while json.loads(run.stdout.readline())["position"] != str(app.log.position()):
                 pass

@@ -53,7 +53,7 @@ def kill_java(victim: Victim, dice: random.Random) -> None:
 
 def kill_worker(victim: Victim, dice: random.Random) -> None:
     """What the kernel does when memory runs out."""
-    _kill_below(victim.run, "pyspark.daemon", dice)
+    _kill_below(victim.run, "spark.daemon", dice)
 
 
 def stop_pipeline(victim: Victim, dice: random.Random) -> None:

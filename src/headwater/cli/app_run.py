@@ -59,15 +59,13 @@ def run(
     """
     address = address_of(host, port, certificate, key) if server and not once else None
     with (
-        load(application) as app,
+        _loaded(application) as app,
         Ending() as ending,
         app.beating(),
         capturing(app, sending=not once) as captures,
         _served(app, address, limits) as state,
     ):
         try:
-            if app.sources and app.views:
-                _start_spark(app, ending)
             captures.wait_until_ready(lambda: ending.asked)
             with steps() as step:
                 # If its process is lost meanwhile, the first batch begins with it again.
@@ -87,13 +85,12 @@ def run(
         say(f"The views are at position {reached.position}; there was nothing to do.")
 
 
-def _start_spark(app: App, ending: Ending) -> None:
-    """Starts Spark while captures read their first tables, which takes them about as long."""
-    with steps() as step:
-        step("Starting Spark")
+def _loaded(application: str) -> App:
+    """The application. Spark starts meanwhile: while captures read their first tables, and the server comes up."""
+    app = load(application)
+    if app.views:
         app.start_spark()
-    # Spark has put its own answer to Ctrl-C in place.
-    ending.install()
+    return app
 
 
 @contextmanager

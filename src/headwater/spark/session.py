@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from headwater.errors import ExternalError
+from headwater.spark.archive import archive_options
 from headwater.spark.names import keep_names
 from headwater.spark.noise import RaisedAnyway, Told
 
@@ -25,6 +28,12 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 # Arrow checks every access to its memory otherwise, which takes a tenth of the time of a large batch. And what Java
 # mostly does is to hand on large pieces of bytes, for which the collector that stops the program takes the least time.
 _JAVA = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false -XX:+UseParallelGC"
+# Java's slow compiler waits for ten times as many calls: most of what it compiles while Spark starts runs some thousand
+# times and never again, and what computes expressions is called once per row.
+_COMPILING = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
+    " -XX:Tier4BackEdgeThreshold=400000"
+)
 _EXCLUDED_RULES = (
     # It fails on a correlated subquery in the projection of a union.
     "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion",
@@ -33,8 +42,9 @@ _EXCLUDED_RULES = (
     # It makes subqueries of aggregates that can be kept up to date as they are.
     "org.apache.spark.sql.execution.planmerging.MergeSubplans",
 )
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SETTINGS = {
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JAVA}",
+    _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JAVA} {_COMPILING}",
     "spark.executor.extraJavaOptions": _JAVA,
     "spark.driver.memory": "2g",
     "spark.locality.wait": "0",
@@ -66,6 +76,7 @@ SQL_SETTINGS = tuple(name for name in _SETTINGS if name.startswith("spark.sql.")
 """The settings of headwater's sessions that say how SQL is planned and run."""
 # Loggers that repeat on standard error what PySpark raises anyway.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_turn = threading.Lock()
 
 
 class SparkNotStarted(ExternalError):
@@ -81,8 +92,17 @@ class SparkNotStarted(ExternalError):
         self.reason = reason
 
 
-def start_session(master: str = "local[*]", **settings: str) -> SparkSession:
-    """The session of this process, started if there is none. `settings` are Spark's, with `__` for a dot."""
+def start_session(master: str = "local[*]", java: str | None = None, **settings: str) -> SparkSession:
+    """The session of this process, started if there is none. `settings` are Spark's, with `__` for a dot.
+
+    `java` are more options of the virtual machine: otherwise those by which it uses the class archive. A thread that
+    comes while another one starts the session waits for it.
+    """
+    with _turn:
+        return _session(master, java, settings)
+
+
+def _session(master: str, java: str | None, settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # It logs by the logger of everybody.
     root = logging.getLogger()
@@ -92,6 +112,11 @@ def start_session(master: str = "local[*]", **settings: str) -> SparkSession:
         PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
     chosen = {**_STATIC_SETTINGS, **_SETTINGS, **{name.replace("__", "."): value for name, value in settings.items()}}
     if SparkSession.getActiveSession() is None and SparkContext._active_spark_context is None:  # noqa: SLF001
+        if master.startswith("local"):
+            # Elsewhere it need not be installed before Spark brings it.
+            chosen["spark.python.daemon.module"] = "headwater.spark.daemon"
+        more = archive_options() if java is None else java
+        chosen[_JAVA_OPTIONS] = f"{chosen[_JAVA_OPTIONS]} {more}"
         conf = SparkConf().setMaster(master).setAppName("headwater").setAll(list(chosen.items()))
         context: Any = SparkContext(conf=conf, gateway=_gateway(conf))
         # It prints a stack trace when Java is gone, which others notice and tell.
