@@ -21,6 +21,7 @@ from headwater.engine.failures import RecordFailed, SparkStopped, UnknownView, V
 from headwater.engine.functions import Function
 from headwater.engine.manifest import Size
 from headwater.engine.pipeline import Pipeline, Progress
+from headwater.engine.presence import present
 from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.engine.store import Excluded, Generation, Store, delete_state
 from headwater.engine.subscription import Subscription
@@ -32,7 +33,7 @@ from headwater.log.names import check_name
 from headwater.log.options import TopicOptions
 from headwater.log.topic import Topic
 from headwater.model.inlets import HOOK_SCHEMA, STATSD_SCHEMA, Hook, HookStyle, Statsd
-from headwater.model.position import Position
+from headwater.model.position import Position, check_position
 
 if TYPE_CHECKING:
     from headwater.connectors.postgres.source import PostgresSource
@@ -246,11 +247,10 @@ class App:
         return self.plan().program
 
     def start_spark(self) -> None:
-        """Starts Spark, as `plan` does; it takes some seconds, in which topics may still come to be."""
-        # As in `plan`.
-        from headwater.spark.session import start_session
+        """Begins to start Spark and its workers, in the background; `plan` waits for it, or tells why it failed."""
+        from headwater.spark.starting import start_beside
 
-        start_session(self._master)
+        start_beside(self._master)
 
     def plan(self, on_step: Callable[[str], None] = lambda _: None) -> Runtime:
         """Starts Spark and plans the views, which takes some seconds; `on_step` is told what is going on."""
@@ -262,6 +262,20 @@ class App:
                 )
             self._runtime = self._planned(self._views, on_step)
         return self._runtime
+
+    def refresh(self) -> None:
+        """Lets the views be planned again if topics have changed since they were."""
+        if self._runtime is not None and not self._runtime.is_current():
+            self._runtime = None
+
+    def warm_up(self) -> None:
+        """Plans the views and runs an empty batch, so that the next one is quick. Raises `SparkStopped`."""
+        self.refresh()
+        try:
+            self.plan().warm_up()
+        except SparkStopped as error:
+            self._recover(error)
+            raise
 
     def _planned(self, views: Mapping[str, str], on_step: Callable[[str], None] = lambda _: None) -> Runtime:
         # Spark takes a second to import, and reading does not need it.
@@ -304,7 +318,7 @@ class App:
         if self._heart is not None:
             yield self._heart
             return
-        with Heart(self.directory, about=self._about) as heart:
+        with present(self.directory), Heart(self.directory, about=self._about) as heart:
             self._heart = heart
             try:
                 yield heart
@@ -379,7 +393,6 @@ class App:
         if isinstance(error, WorkerLost):
             # Spark starts another.
             return
-        # As in `plan`.
         from headwater.spark.session import forget_session
 
         if self._pipeline is not None:
@@ -395,7 +408,7 @@ class App:
         self, views: Sequence[str] | None = None, *, at_least: Position | None = None, timeout: timedelta = WAIT
     ) -> Snapshot:
         """The rows of several views (all, if none are named), all at one position."""
-        _check_position(at_least)
+        check_position(at_least)
         for view in views or ():
             self._check_kept(view)
         kept = [name for name in self._views if name not in self._not_kept] if views is None else list(views)
@@ -407,7 +420,7 @@ class App:
 
     def answer(self, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> Answer:
         """As `query`, with the position that the views had."""
-        _check_position(at_least)
+        check_position(at_least)
         # DuckDB takes a tenth of a second to import, and only queries need it.
         from headwater.engine.querying import query
 
@@ -416,7 +429,7 @@ class App:
     def subscribe(self, view: str, *, after: Position | None = None) -> Subscription:
         """The content of a view and then every change of it, or every change after a position."""
         self._check_known(view)
-        _check_position(after)
+        check_position(after)
         return Subscription(self.directory, view, after)
 
     def verify(self, view: str) -> Verification:
@@ -483,14 +496,5 @@ class App:
             raise ViewNotKept(view, self._not_kept[view])
 
     def _open_reader(self) -> Reader:
-        if self._reader is None:
-            self._reader = Reader(self.directory)
+        self._reader = self._reader or Reader(self.directory)
         return self._reader
-
-
-def _check_position(given: object) -> None:
-    if given is not None and not isinstance(given, Position):
-        raise UsageError(
-            f"A position is a Position, not {given!r}.",
-            hint=f"Write headwater.Position.parse({str(given)!r}); str(position) is what it takes.",
-        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from types import FrameType
 from typing import Annotated, Self
@@ -15,6 +15,7 @@ import typer
 from headwater.app import App
 from headwater.cli.app_loading import Application, load
 from headwater.cli.app_progress import display, steps
+from headwater.cli.app_standby import stand_by
 from headwater.cli.arguments import examples
 from headwater.cli.captures import capturing
 from headwater.cli.failures import INTERRUPTED, report
@@ -23,6 +24,7 @@ from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, ad
 from headwater.connectors.running import Captures
 from headwater.engine.failures import SparkStopped, WorkerLost
 from headwater.engine.pipeline import Progress
+from headwater.engine.presence import Turn
 from headwater.engine.supervision import Retry
 from headwater.errors import HeadwaterError, InternalError, UsageError
 from headwater.server.running import HOST, Address
@@ -42,6 +44,10 @@ def run(
     *,
     once: Annotated[bool, typer.Option("--once", help="Catch up, then exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per batch.")] = False,
+    standby: Annotated[
+        bool,
+        typer.Option("--standby", help="Wait, with Spark started, until no other run is left; then take over."),
+    ] = False,
     server: Annotated[
         bool, typer.Option("--server/--no-server", help="Serve the application over HTTP as well.")
     ] = True,
@@ -54,32 +60,16 @@ def run(
     """Keep the views of an application up to date and serve it over HTTP, until Ctrl-C.
 
     Files `*.sql` beside the application are views, too: revenue.sql is the view revenue. Ctrl-C and SIGTERM let the
-    batch that is running end. Another run of the same application takes over from this one. With --once nothing is
-    served, and no webhook is sent. When a record makes a view fail, the server goes on and tells so, until it is ended.
+    batch that is running end. Another run of the same application takes over from this one; with --standby it gets
+    ready, waits until this one ends or dies, and takes over then. With --once nothing is served, and no webhook is
+    sent. When a record makes a view fail, the server goes on and tells so, until it is ended.
     """
-    address = address_of(host, port, certificate, key) if server and not once else None
-    with (
-        load(application) as app,
-        Ending() as ending,
-        app.beating(),
-        capturing(app, sending=not once) as captures,
-        _served(app, address, limits) as state,
-    ):
-        try:
-            if app.sources and app.views:
-                _start_spark(app, ending)
-            captures.wait_until_ready(lambda: ending.asked)
-            with steps() as step:
-                # If its process is lost meanwhile, the first batch begins with it again.
-                with suppress(SparkStopped):
-                    app.plan(step)
-                step("Opening the views")
-                batches = _batches(app, ending, captures, once=once)
-            done = _watch(app, batches, ending, state if address else None, as_json=as_json)
-        except KeyboardInterrupt:
-            if not ending.asked:
-                raise
-            done = None
+    if once and standby:
+        raise UsageError("--once and --standby exclude each other.", hint="Leave one of them out.")
+    with _loaded(application) as app, Ending() as ending, _turn(app, ending) if standby else nullcontext():
+        # While another run serves, its port is taken.
+        address = address_of(host, port, certificate, key) if server and not once else None
+        done = _run(app, ending, address, limits, once=once, as_json=as_json)
         reached = app.published()
     if once and ending.asked and (done is None or not done.caught_up):
         raise typer.Exit(INTERRUPTED)
@@ -87,13 +77,48 @@ def run(
         say(f"The views are at position {reached.position}; there was nothing to do.")
 
 
-def _start_spark(app: App, ending: Ending) -> None:
-    """Starts Spark while captures read their first tables, which takes them about as long."""
-    with steps() as step:
-        step("Starting Spark")
+def _run(
+    app: App, ending: Ending, address: Address | None, limits: list[str] | None, *, once: bool, as_json: bool
+) -> Progress | None:
+    """Runs the application; its last batch."""
+    with (
+        app.beating(),
+        capturing(app, sending=not once) as captures,
+        _served(app, address, limits) as state,
+    ):
+        try:
+            captures.wait_until_ready(lambda: ending.asked)
+            with steps() as step:
+                # If its process is lost meanwhile, the first batch begins with it again.
+                with suppress(SparkStopped):
+                    app.plan(step)
+                step("Opening the views")
+                batches = _batches(app, ending, captures, once=once)
+            return _watch(app, batches, ending, state if address else None, as_json=as_json)
+        except KeyboardInterrupt:
+            if not ending.asked:
+                raise
+            return None
+
+
+@contextmanager
+def _turn(app: App, ending: Ending) -> Iterator[None]:
+    """Stands by until no other run is left, and keeps it so within the block."""
+    with Turn(app.directory) as turn:
+        if not turn.has_come():
+            try:
+                stand_by(app, turn, ending.install)
+            except KeyboardInterrupt:
+                raise typer.Exit from None
+        yield
+
+
+def _loaded(application: str) -> App:
+    """The application. Spark starts meanwhile: while captures read their first tables, and the server comes up."""
+    app = load(application)
+    if app.views:
         app.start_spark()
-    # Spark has put its own answer to Ctrl-C in place.
-    ending.install()
+    return app
 
 
 @contextmanager

@@ -24,10 +24,14 @@ from headwater.demo.display import Display, Step
 from headwater.demo.folder import Folder
 from headwater.demo.history import fill, past_page_views
 from headwater.demo.sending import Client
+from headwater.engine.presence import present
 from headwater.errors import Determinate, HeadwaterError
+from headwater.log.embedded import open_log
 from headwater.server.running import HOST, PORT, is_free
 
 APPLICATION = Path(__file__).with_name("app.py")
+NAME = "shop"
+"""What the application is called."""
 PROGRAM = "from headwater.cli import main; main()"
 LOOK_SECONDS = 0.1
 READY_SECONDS_MAX = 900.0
@@ -86,7 +90,7 @@ class Supervisor:
             command = [sys.executable, *arguments]
             return Child(name, command, folder / f"{name}.log", environment, farewell, directory=folder)
 
-        running = ("-c", PROGRAM, "run", str(APPLICATION), "--port", str(pipeline_port))
+        running = ("-c", PROGRAM, "run", str(APPLICATION), "--standby", "--port", str(pipeline_port))
         return (
             child("server", "-m", "headwater.demo.serving", farewell=signal.SIGTERM),
             child("pipeline", *running),
@@ -119,8 +123,23 @@ class Supervisor:
             self._end()
 
     def _bring_up(self) -> None:
-        # It takes a second to start, in which the database is made.
+        # Processes that start at once need not agree on who makes it.
+        open_log(self._folder / "log").close()
         self.server.start()
+        with present(self._folder / "log" / "pipelines" / NAME):
+            # It stands by, and starts Spark, until there is a database to capture.
+            self.pipeline.start()
+            self._make_shop()
+        with self._display.step("The server") as step:
+            self._until("/healthz", step, self.server)
+            self._send_past()
+        with self._display.step("Capture, Spark, and the views over it all") as step:
+            self._until("/readyz", step, self.pipeline)
+            # Views are there before anything is in them; what is in the log by now has to be.
+            self._until(f"/views?at_least={self._position()}&wait=0", step, self.pipeline)
+        self.traffic.start()
+
+    def _make_shop(self) -> None:
         with self._display.step("A PostgreSQL of its own"):
             self.database.create()
             self._check()
@@ -132,15 +151,6 @@ class Supervisor:
             with self.database.connect() as connection:
                 fill(connection, self._seed, datetime.now(UTC))
         self._check()
-        self.pipeline.start()
-        with self._display.step("The server") as step:
-            self._until("/healthz", step, self.server)
-            self._send_past()
-        with self._display.step("Capture, Spark, and the views over it all") as step:
-            self._until("/readyz", step, self.pipeline)
-            # Views are there before anything is in them; what is in the log by now has to be.
-            self._until(f"/views?at_least={self._position()}&wait=0", step, self.pipeline)
-        self.traffic.start()
 
     def _send_past(self) -> None:
         """The page views of the last hours, and the time it is."""

@@ -32,3 +32,12 @@ class Position:
 
 START = Position(CommitNumber(0))
 """Before the first commit."""
+
+
+def check_position(given: object) -> None:
+    """Raises `UsageError` unless it is a position, or none is given."""
+    if given is not None and not isinstance(given, Position):
+        raise UsageError(
+            f"A position is a Position, not {given!r}.",
+            hint=f"Write headwater.Position.parse({str(given)!r}); str(position) is what it takes.",
+        )

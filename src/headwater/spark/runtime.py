@@ -35,8 +35,17 @@ class Runtime:
         on_step("Starting Spark")
         session = start_session(master)
         on_step(f"Planning {len(views)} {'view' if len(views) == 1 else 'views'}")
-        self.program = Program(session, log.topics(), views, self._functions)
+        self._topics = log.topics()
+        self.program = Program(session, self._topics, views, self._functions)
         self._batches: Batches | None = None
+
+    def is_current(self) -> bool:
+        """Whether the topics are what they were when the views were planned."""
+        return list(self._topics) == list(self._log.topics())
+
+    def warm_up(self) -> None:
+        """Runs a batch without records, of which nothing is kept: workers start, and Java loads and compiles."""
+        self.program.try_out(str(self._log.directory))
 
     def defines(self, definition: Mapping[str, Any]) -> bool:
         """Whether the views mean what a definition says, even if they are planned in another way now.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from headwater.errors import ExternalError
+from headwater.spark.archive import archive_options
 from headwater.spark.names import keep_names
 from headwater.spark.noise import RaisedAnyway, Told
 
@@ -32,6 +35,12 @@ Java uses what it is given before it collects garbage thoroughly. With 22 views 
 """
 RETAINED = "10"
 """Jobs, stages and queries that Spark remembers for its web pages, which are switched off; by default 1,000 each."""
+# Java's slow compiler waits for ten times as many calls: most of what it compiles while Spark starts runs some thousand
+# times and never again, and what computes expressions is called once per row.
+_COMPILING = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
+    " -XX:Tier4BackEdgeThreshold=400000"
+)
 _EXCLUDED_RULES = (
     # It fails on a correlated subquery in the projection of a union.
     "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion",
@@ -40,13 +49,13 @@ _EXCLUDED_RULES = (
     # It makes subqueries of aggregates that can be kept up to date as they are.
     "org.apache.spark.sql.execution.planmerging.MergeSubplans",
 )
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SETTINGS = {
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JAVA}",
+    _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JAVA} {_COMPILING}",
     "spark.executor.extraJavaOptions": _JAVA,
     # Arrow has an allocator that starts a thread, and what has threads cannot be forked.
     "spark.executorEnv.JE_ARROW_MALLOC_CONF": "background_thread:false",
     "spark.locality.wait": "0",
-    "spark.python.daemon.module": "headwater.spark.daemon",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.ansi.enabled": "true",
@@ -78,6 +87,7 @@ SQL_SETTINGS = tuple(name for name in _SETTINGS if name.startswith("spark.sql.")
 """The settings of headwater's sessions that say how SQL is planned and run."""
 # Loggers that repeat on standard error what PySpark raises anyway.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_turn = threading.Lock()
 
 
 class SparkNotStarted(ExternalError):
@@ -93,8 +103,17 @@ class SparkNotStarted(ExternalError):
         self.reason = reason
 
 
-def start_session(master: str = "local[*]", **settings: str) -> SparkSession:
-    """The session of this process, started if there is none. `settings` are Spark's, with `__` for a dot."""
+def start_session(master: str = "local[*]", java: str | None = None, **settings: str) -> SparkSession:
+    """The session of this process, started if there is none. `settings` are Spark's, with `__` for a dot.
+
+    `java` are more options of the virtual machine: otherwise those by which it uses the class archive. A thread that
+    comes while another one starts the session waits for it.
+    """
+    with _turn:
+        return _session(master, java, settings)
+
+
+def _session(master: str, java: str | None, settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # It logs by the logger of everybody.
     root = logging.getLogger()
@@ -106,6 +125,11 @@ def start_session(master: str = "local[*]", **settings: str) -> SparkSession:
     asked = {name.replace("__", "."): value for name, value in settings.items()}
     chosen = {**_STATIC_SETTINGS, **_SETTINGS, "spark.driver.memory": heap, **asked}
     if SparkSession.getActiveSession() is None and SparkContext._active_spark_context is None:  # noqa: SLF001
+        if master.startswith("local"):
+            # Elsewhere it need not be installed before Spark brings it.
+            chosen["spark.python.daemon.module"] = "headwater.spark.daemon"
+        more = archive_options() if java is None else java
+        chosen[_JAVA_OPTIONS] = f"{chosen[_JAVA_OPTIONS]} {more}"
         conf = SparkConf().setMaster(master).setAppName("headwater").setAll(list(chosen.items()))
         context: Any = SparkContext(conf=conf, gateway=_gateway(conf))
         # It prints a stack trace when Java is gone, which others notice and tell.

@@ -1,0 +1,38 @@
+"""Starts Spark beside what a program does meanwhile: importing, opening the log, capturing, serving."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from headwater.spark.archive import make_archive
+from headwater.spark.session import start_session
+
+
+def start_beside(master: str) -> None:
+    """Starts Spark and its workers in a thread; `start_session` waits for it, or tries again and tells why it fails."""
+    threading.Thread(target=_start, args=(master,), name="Spark's start", daemon=True).start()
+
+
+def _start(master: str) -> None:
+    # Whoever needs Spark next tries again, and is told.
+    with suppress(Exception):
+        _start_workers(start_session(master))
+        _kept.append(make_archive())
+
+
+_kept: list[object] = []
+"""The process that makes the archive ends when it is forgotten, because its standard input does."""
+
+
+def _start_workers(session: SparkSession) -> None:
+    """It takes a second to start the first, in which views can be planned."""
+    session.range(1).mapInArrow(_unchanged, "id long").collect()
+
+
+def _unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
