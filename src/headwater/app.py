@@ -269,7 +269,7 @@ class App:
             self._runtime = None
 
     def warm_up(self) -> None:
-        """Plans the views and runs an empty batch, so that the next one is quick. Raises `SparkStopped`."""
+        """Plans the views and runs batches that do not count, so that the next is quick. Raises `SparkStopped`."""
         self.refresh()
         try:
             self.plan().warm_up()

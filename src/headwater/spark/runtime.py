@@ -10,6 +10,7 @@ import pyarrow as pa
 from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
 from headwater.engine.manifest import Size
+from headwater.engine.rehearsal import rehearse
 from headwater.engine.store import Excluded
 from headwater.errors import ExternalError, HeadwaterError
 from headwater.log.embedded import EmbeddedLog
@@ -38,14 +39,19 @@ class Runtime:
         self._topics = log.topics()
         self.program = Program(session, self._topics, views, self._functions)
         self._batches: Batches | None = None
+        self._warm = False
 
     def is_current(self) -> bool:
         """Whether the topics are what they were when the views were planned."""
         return list(self._topics) == list(self._log.topics())
 
     def warm_up(self) -> None:
-        """Runs a batch without records, of which nothing is kept: workers start, and Java loads and compiles."""
-        self.program.try_out(str(self._log.directory))
+        """Runs batches of which nothing is kept, so that workers start and Java compiles; later only an empty one."""
+        if self._warm:
+            self.program.try_out(str(self._log.directory))
+        else:
+            rehearse(self._log, self.program)
+            self._warm = True
 
     def defines(self, definition: Mapping[str, Any]) -> bool:
         """Whether the views mean what a definition says, even if they are planned in another way now.
