@@ -27,7 +27,7 @@ def place() -> Path | None:
     """What the archive's name begins with; None if there is no Java, or no folder for it."""
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else shutil.which("java")
-    jars = Path(pyspark.__file__).parent / "jars"
+    jars = Path(pyspark.__file__).parent.resolve() / "jars"
     try:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         files = [Path(java or "").resolve(strict=True), jars]

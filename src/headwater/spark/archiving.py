@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -57,24 +57,26 @@ def main() -> None:
             return
         if find_archive() is None:
             _remove_old(prefix.parent)
-            # What a process that was killed has left is written over.
-            made = prefix.with_suffix(".made")
+            made, work = prefix.with_suffix(".made"), prefix.with_suffix(".work")
+            # A process that was killed has left them.
             made.unlink(missing_ok=True)
-            _run(made)
+            shutil.rmtree(work, ignore_errors=True)
+            _run(made, work)
+            shutil.rmtree(work, ignore_errors=True)
             _publish(made, prefix)
 
 
-def _run(made: Path) -> None:
+def _run(made: Path, work: Path) -> None:
     """Runs some views, so that Java writes the classes to a file; returns when it has."""
     options = f'"-XX:ArchiveClassesAtExit={made}" {QUIET}'
     session = start_session("local[2]", java=options, spark__driver__memory="1g")
     gateway = SparkContext._gateway  # noqa: SLF001
     assert gateway is not None
-    with tempfile.TemporaryDirectory(prefix="headwater-") as name, open_log(Path(name) / "log") as log:
+    with open_log(work / "log") as log:
         for topic, schema in _TABLES.items():
             log.create(topic, schema, key="id")
         program = Runtime("local[2]", log, _VIEWS, (), lambda _: None).program
-        pipeline = Pipeline(log, Path(name) / "views", program, policies={}, one_task_rows_max=10)
+        pipeline = Pipeline(log, work / "views", program, policies={}, one_task_rows_max=10)
         for number in range(4):
             log.append("customers", [{"id": number, "country": "DE", "since": "2026-01-01T00:00:00Z"}])
             order = {"customer": number, "amount": "9.50", "quantity": 1, "note": "new", "day": "2026-01-01"}
@@ -110,6 +112,10 @@ def _end_with(parent: int) -> None:
     with suppress(OSError):
         while os.read(parent, 1):
             pass
+    gateway = SparkContext._gateway  # noqa: SLF001
+    if gateway is not None:
+        # It would write the archive otherwise, which nobody is left to take.
+        gateway.proc.kill()
     os._exit(1)
 
 
