@@ -20,13 +20,14 @@ WINDOW_BITS = 15
 _WINDOWS = 2 ** (31 - WINDOW_BITS)
 _UPPER = 32
 
-_planning = RLock()
+planning = RLock()
+"""Held while a view is planned. Whoever else makes plans meanwhile would take ids from the view's window."""
 
 
 @contextmanager
 def numbered_alike(catalyst: Catalyst) -> Iterator[None]:
     """Expressions created in the block hash as they did the last time the same block ran. One block runs at a time."""
-    with _planning:
+    with planning:
         catalyst.continue_from(window_after(catalyst.next_number()))
         yield
 

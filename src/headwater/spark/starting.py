@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from headwater.spark.archive import make_archive
+from headwater.spark.numbering import planning
 from headwater.spark.session import start_session
 
 
@@ -31,7 +32,15 @@ _kept: list[object] = []
 
 def _start_workers(session: SparkSession) -> None:
     """It takes a second to start the first, in which views can be planned."""
-    session.range(1).mapInArrow(_unchanged, "id long").collect()
+    planned_job(session).collect()
+
+
+def planned_job(session: SparkSession) -> DataFrame:
+    """A job for a worker that has nothing to do. Running it takes no ids, so views can be planned beside it."""
+    with planning:
+        frame = session.range(1).mapInArrow(_unchanged, "id long")
+        frame._jdf.queryExecution().executedPlan()  # noqa: SLF001
+    return frame
 
 
 def _unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
