@@ -36,7 +36,7 @@ def test_views_equal_raw_spark(spark: SparkSession, tmp_path: Path, seed: int) -
 @pytest.mark.timeout(900)
 def test_views_fail_if_and_only_if_raw_spark_does(spark: SparkSession, tmp_path: Path) -> None:
     figures = Figures()
-    plan = plan_of(11, tmp_path / "trial", figures, views=16, steps=3)
+    plan = plan_of(23, tmp_path / "trial", figures, views=16, steps=3)
     run_plan(plan, tmp_path / "log", figures)
     assert "\n".join(map(str, figures.findings)) == ""
     assert figures.failed + figures.set_aside >= 1
