@@ -62,7 +62,7 @@ def run(
     Files `*.sql` beside the application are views, too: revenue.sql is the view revenue. Ctrl-C and SIGTERM let the
     batch that is running end. Another run of the same application takes over from this one; with --standby it gets
     ready, waits until this one ends or dies, and takes over then. With --once nothing is served, and no webhook is
-    sent. When a record makes a view fail, the server goes on and tells so, until it is ended.
+    sent. When a record makes a view fail, the server keeps running and reports it until it is stopped.
     """
     if once and standby:
         raise UsageError("--once and --standby exclude each other.", hint="Leave one of them out.")

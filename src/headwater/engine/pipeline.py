@@ -25,7 +25,7 @@ BATCH_ROWS_MAX = 4_000_000
 ONE_TASK_ROWS_MAX = 20_000
 """A batch of up to so many records runs in one task, without an exchange."""
 COLLECT_BATCHES = 25
-"""After so many batches, their changes are packed, and what nobody needs any more is removed."""
+"""After this many batches, their changes are packed, and what nobody needs any more is removed."""
 
 
 class Program(Protocol):

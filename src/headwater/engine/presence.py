@@ -1,7 +1,7 @@
 """Presence: by a lock on a file, which the kernel releases when a process dies, others know at once that one runs.
 
-Whoever runs a pipeline shares the lock, as others may that fence it. Whoever stands by wants it alone, and gets it when
-nobody runs.
+Processes that run a pipeline share the lock, because a second one may fence the first. A standby needs it exclusively,
+and gets it when nobody runs.
 """
 
 from __future__ import annotations

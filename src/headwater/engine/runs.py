@@ -1,7 +1,7 @@
 """Runs: immutable pieces of a Z-set on disk, sorted by hash, written by tasks and looked up in place.
 
 A file of runs is a sequence of sections, each one Arrow IPC stream behind a header with its length and checksum. A file
-never changes once it is written and its name is never used again, so whoever has opened a run may keep it. Small
+never changes once it is written and its name is never used again, so a process that has opened a run may keep it. Small
 sections, which share a file, are read; large ones are mapped, and in memory only as far as they were touched.
 """
 
@@ -35,7 +35,7 @@ OPEN_RUNS_MAX = 4096
 """Runs that a process keeps open at once. A large one holds a memory map, of which Linux allows 65,530."""
 
 SWEEP_OPENED = 64
-"""After opening so many, a process lets go of runs whose file was removed: their bytes stay on the disk until then."""
+"""After opening this many, a process lets go of runs whose file was removed: their bytes stay on disk until then."""
 
 OWN_FILE_BYTES = 256 * 1024
 """A section of this size gets a file of its own, so that a small one beside it does not keep it on the disk."""
@@ -237,7 +237,7 @@ def keep_open(directory: Path, runs: Iterable[Run]) -> None:
 
 
 def let_go(directory: Path, sections: Iterable[tuple[str, int]]) -> None:
-    """Lets go of runs by their file and place in it; whoever still uses one keeps it."""
+    """Lets go of runs by their file and place in it; a reader that still uses one keeps it."""
     for file, index in sections:
         _open_runs.pop((str(directory), file, index), None)
 

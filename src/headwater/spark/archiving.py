@@ -108,7 +108,7 @@ def _remove_old(directory: Path) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Ends this process when its standard input does, which whoever has started it holds."""
+    """Ends this process when its standard input does, which its parent holds."""
     with suppress(OSError):
         while os.read(parent, 1):
             pass

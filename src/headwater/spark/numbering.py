@@ -21,7 +21,7 @@ _WINDOWS = 2 ** (31 - WINDOW_BITS)
 _UPPER = 32
 
 planning = RLock()
-"""Held while a view is planned. Whoever else makes plans meanwhile would take ids from the view's window."""
+"""Held while a view is planned: other plans made meanwhile would take ids from the view's window."""
 
 
 @contextmanager

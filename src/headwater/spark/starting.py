@@ -20,7 +20,7 @@ def start_beside(master: str) -> None:
 
 
 def _start(master: str) -> None:
-    # Whoever needs Spark next tries again, and is told.
+    # The next caller that needs Spark tries again, and gets the error.
     with suppress(Exception):
         _start_workers(start_session(master))
         _kept.append(make_archive())
