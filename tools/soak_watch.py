@@ -183,7 +183,7 @@ def series_of(samples: Sequence[Sample]) -> dict[str, list[Series]]:
 
 
 def growth_of(samples: Sequence[Sample], warm_seconds: float) -> dict[str, list[Growth]]:
-    """What grew after so many seconds, by what it is about: the slope of the line that fits best."""
+    """What grew after the warm-up, by subject: the slope of the best-fitting line."""
     after = [sample for sample in samples if sample.seconds >= warm_seconds]
     if len(after) < 3:
         return {}

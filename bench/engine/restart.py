@@ -50,7 +50,7 @@ def application(directory: Path) -> App:
 
 
 def measure(directory: Path, rows: int) -> Iterator[Line]:
-    """Kills a driver that has caught up with so many rows: another one is started, and then one that stands by."""
+    """Kills a driver that has caught up with this many rows, and starts another one; then the same with a standby."""
     dice = np.random.default_rng(1)
     about = f"{rows:,} rows of state, {len(VIEWS)} views"
     with application(directory) as app:

@@ -11,7 +11,7 @@ from headwater.spark import archive
 
 @pytest.fixture(autouse=True)
 def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Java and a cache of its own."""
+    """A separate Java and cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
     binary = tmp_path / "java" / "bin" / "java"
