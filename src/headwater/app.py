@@ -28,12 +28,12 @@ from headwater.engine.subscription import Subscription
 from headwater.engine.supervision import Retry, supervised
 from headwater.errors import ExternalError, UsageError
 from headwater.log.embedded import EmbeddedLog, open_log
-from headwater.log.heartbeat import Heart, error_of
-from headwater.log.names import check_name
 from headwater.log.options import TopicOptions
 from headwater.log.topic import Topic
 from headwater.model.inlets import HOOK_SCHEMA, STATSD_SCHEMA, Hook, HookStyle, Statsd
 from headwater.model.position import Position, check_position
+from headwater.system.heartbeat import Heart, error_of
+from headwater.system.names import check_name
 
 if TYPE_CHECKING:
     from headwater.connectors.postgres.source import PostgresSource

@@ -22,10 +22,10 @@ from headwater.connectors.postgres.status import Status, TableStatus
 from headwater.engine.reading import encode_schema
 from headwater.engine.store import Excluded
 from headwater.errors import SourceUnavailable
-from headwater.log.heartbeat import Heart
 from headwater.server.limits import Limits
 from headwater.server.running import Address, Server
 from headwater.server.service import Service
+from headwater.system.heartbeat import Heart
 from headwater.views.zset import WEIGHT
 from tests.unit.engine.samples import Driver, at
 

@@ -32,7 +32,7 @@ log = hw.open(sys.argv[1])
 
 # Who follows does not look by himself here: if nobody wakes him up, he waits until the test's time is over.
 NO_LOOKING = """
-from headwater.log import wake
+from headwater.system import wake
 wake.LOOK_EVERY_SECONDS = 600.0
 """
 

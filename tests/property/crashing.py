@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from headwater.log.storage import Storage
 from headwater.system.sqlite import Connection
+from headwater.system.storage import Storage
 
 
 class Crash(BaseException):

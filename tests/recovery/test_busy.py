@@ -19,7 +19,7 @@ from headwater.log.embedded import EmbeddedLog
 WRITER = """
 import os, signal, sys
 from headwater.log.embedded import EmbeddedLog
-from headwater.log.storage import Storage
+from headwater.system.storage import Storage
 
 class Stopping(Storage):
     def sync(self, fd, path):

@@ -14,7 +14,7 @@ import pytest
 from headwater.errors import Corrupt, LogReplaced
 from headwater.log import sealed
 from headwater.log.embedded import EmbeddedLog
-from headwater.log.storage import Storage
+from headwater.system.storage import Storage
 from headwater.testing.damage import Damage, build_log, damage_everywhere, every_damage, segment_files
 from headwater.testing.disk import seeded
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.log.storage import Storage
 from headwater.system.sqlite import SQLITE_FULL, SQLITE_IOERR_FSYNC, Error, connect, error_of
+from headwater.system.storage import Storage
 from headwater.testing.disk import EVERYTHING, NOTHING_UNSYNCED, torn
 from headwater.testing.storage import FailingStorage, Failure, PowerCut, PowerCutStorage
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headwater.log.embedded import EmbeddedLog
-from headwater.log.storage import Storage
 from headwater.system.sqlite import Connection
+from headwater.system.storage import Storage
 from headwater.testing.storage import PowerCut
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 
 from headwater.app import App
-from headwater.log.heartbeat import Heart
 from headwater.server.limits import Limits
 from headwater.server.running import Address, Server
 from headwater.server.service import Service
+from headwater.system.heartbeat import Heart
 from tests.unit.engine.samples import Driver, zset
 
 SECRET = "it is a secret"

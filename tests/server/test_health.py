@@ -19,11 +19,11 @@ import pytest
 from headwater.app import App
 from headwater.engine.failures import RecordFailed
 from headwater.errors import DiskFull, SourceUnavailable
-from headwater.log.heartbeat import FILE, Heart, read_heartbeat
 from headwater.server import sources
 from headwater.server.service import Service
 from headwater.system import background
 from headwater.system.background import Background
+from headwater.system.heartbeat import FILE, Heart, read_heartbeat
 from headwater.testing.clock import ManualClock
 from tests.console.stage import Database
 from tests.server.alerts import firing, rules

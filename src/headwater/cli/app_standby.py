@@ -12,7 +12,7 @@ from headwater.cli.quantities import format_age
 from headwater.engine.failures import SparkStopped, WorkerLost
 from headwater.engine.presence import Turn
 from headwater.errors import UsageError
-from headwater.log.heartbeat import read_heartbeat
+from headwater.system.heartbeat import read_heartbeat
 
 LOOK_SECONDS = 0.05
 WARM_SECONDS = 30.0

@@ -20,8 +20,8 @@ from headwater.cli.progress import Bar, uninterrupted
 from headwater.errors import HeadwaterError, Indeterminate, InternalError, InvalidRecords, UsageError
 from headwater.log.commit import Conflict
 from headwater.log.embedded import EmbeddedLog
-from headwater.log.names import check_name
 from headwater.model.position import Position
+from headwater.system.names import check_name
 
 PANEL = "Records"
 REJECTED_SHOWN_MAX = 10

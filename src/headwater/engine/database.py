@@ -11,9 +11,8 @@ from pathlib import Path
 
 from headwater.engine.failures import StoreBusy, StoreUnusable
 from headwater.errors import DiskFull, HeadwaterError, Indeterminate, TooManyOpenFiles, UsageError
-from headwater.log.lock import FileLock
-from headwater.log.storage import Storage, storage_error
 from headwater.system.checkpoints import Checkpoints
+from headwater.system.lock import FileLock
 from headwater.system.pages import BadPage, damaged_frames, damaged_pages
 from headwater.system.sqlite import (
     Connection,
@@ -26,6 +25,7 @@ from headwater.system.sqlite import (
     reason_of,
     trouble_of,
 )  # fmt: skip
+from headwater.system.storage import Storage, storage_error
 from headwater.system.witness import Witness
 
 FORMAT = 2

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headwater.engine.database import Database
 from headwater.engine.runs import OWN_FILE_BYTES, Run, RunWriter
-from headwater.log.storage import Storage
+from headwater.system.storage import Storage
 
 PACK = "changes"
 """What the names of packs begin with."""

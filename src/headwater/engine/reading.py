@@ -34,10 +34,10 @@ from headwater.engine.store import (
     read_runs,
 )
 from headwater.errors import InternalError
-from headwater.log.storage import Storage
-from headwater.log.wake import Wake
 from headwater.model.position import Position
 from headwater.system.sqlite import Connection
+from headwater.system.storage import Storage
+from headwater.system.wake import Wake
 from headwater.views.zset import HASH, WEIGHT, consolidate, rows_at
 
 WAIT = timedelta(seconds=30)

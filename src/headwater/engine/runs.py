@@ -24,7 +24,7 @@ import xxhash
 
 from headwater.engine.failures import StateCorrupt
 from headwater.errors import InternalError, UsageError
-from headwater.log.storage import Storage, storage_error
+from headwater.system.storage import Storage, storage_error
 from headwater.views.zset import HASH, rows_at
 
 LOWEST = -(2**63)

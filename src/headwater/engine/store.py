@@ -22,12 +22,12 @@ from headwater.engine.manifest import Manifest, Merge, Size, replacement, sizes
 from headwater.engine.packing import pack
 from headwater.engine.runs import Run
 from headwater.errors import Fenced, InternalError, UsageError
-from headwater.log.clock import Clock
-from headwater.log.storage import Storage, storage_error
-from headwater.log.wake import Wake
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
+from headwater.system.clock import Clock
 from headwater.system.sqlite import Connection
+from headwater.system.storage import Storage, storage_error
+from headwater.system.wake import Wake
 
 RUNS = "runs"
 """The folder of run files inside a store's directory."""

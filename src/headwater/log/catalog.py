@@ -25,9 +25,8 @@ from headwater.errors import (
     TooManyOpenFiles,
     UsageError,
 )  # fmt: skip
-from headwater.log.lock import FileLock
-from headwater.log.storage import Storage, storage_error
 from headwater.system.checkpoints import Checkpoints
+from headwater.system.lock import FileLock
 from headwater.system.pages import BadPage, damaged_frames, damaged_pages
 from headwater.system.sqlite import (
     Connection,
@@ -41,6 +40,7 @@ from headwater.system.sqlite import (
     reason_of,
     trouble_of,
 )  # fmt: skip
+from headwater.system.storage import Storage, storage_error
 from headwater.system.witness import Witness
 
 FORMAT = 2

@@ -16,10 +16,10 @@ from headwater.log.registry import Registry
 from headwater.log.sealed import SealedFile, sealed_schema
 from headwater.log.segment import MAGIC, Frame, read_header, walk_frames
 from headwater.log.segments import Segment, segment_from, select
-from headwater.log.storage import reading_error
 from headwater.log.topic import Topic
 from headwater.model.evolution import conform
 from headwater.system.sqlite import Connection
+from headwater.system.storage import reading_error
 
 Progress = Callable[[int, int], None]
 """Called with how many segments are done, and how many there are."""

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.errors import Conflicted, UsageError
-from headwater.log.names import check_name
 from headwater.log.topic import Topic
 from headwater.model.position import Position
+from headwater.system.names import check_name
 
 if TYPE_CHECKING:
     from headwater.log.consumer import Consumer

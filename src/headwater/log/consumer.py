@@ -16,8 +16,8 @@ from headwater.log.groups import Claim, Membership
 from headwater.log.options import OnGone
 from headwater.log.reader import FILES_OPEN_MAX, Batch, PartitionReader
 from headwater.log.topic import Topic
-from headwater.log.wake import Wake
 from headwater.system.background import Background
+from headwater.system.wake import Wake
 
 LEASE = timedelta(seconds=10)
 RENEWALS_PER_LEASE = 3

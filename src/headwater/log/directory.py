@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headwater.errors import UsageError
 from headwater.log.catalog import WITNESS
-from headwater.log.storage import Storage, storage_error
+from headwater.system.storage import Storage, storage_error
 
 
 def check_directory(directory: Path, storage: Storage, *, create: bool) -> None:

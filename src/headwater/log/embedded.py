@@ -19,7 +19,6 @@ from headwater.log.arguments import is_whole, seconds_of
 from headwater.log.bookmarks import Bookmarks
 from headwater.log.catalog import Catalog, Durability
 from headwater.log.check import Checker, Finding, Progress, silent
-from headwater.log.clock import Clock
 from headwater.log.commit import Commit, Committed, Conflict, Request
 from headwater.log.consumer import LEASE, Consumer
 from headwater.log.directory import check_directory
@@ -29,7 +28,6 @@ from headwater.log.groups import Membership
 from headwater.log.intake import Intake
 from headwater.log.keys import newest_rows
 from headwater.log.lag import Lag, lag_of
-from headwater.log.names import check_name
 from headwater.log.options import ConsumerOptions, ProducerOptions, TopicOptions, check_consumer_options
 from headwater.log.port import End, Log, Rows, Start
 from headwater.log.producer import Producer
@@ -38,16 +36,18 @@ from headwater.log.registry import Registry
 from headwater.log.repair import Repair
 from headwater.log.sealing import Sealer
 from headwater.log.segments import Segment, partition_range, select
-from headwater.log.storage import Storage
 from headwater.log.tail import Tails
 from headwater.log.topic import Topic, TopicSettings, define_topic
 from headwater.log.upkeep import Upkeep, UpkeepReport
-from headwater.log.wake import Wake
 from headwater.log.writer import Writer
 from headwater.model.evolution import conform
 from headwater.model.position import Position
 from headwater.model.record import Record
 from headwater.model.types import CommitNumber
+from headwater.system.clock import Clock
+from headwater.system.names import check_name
+from headwater.system.storage import Storage
+from headwater.system.wake import Wake
 
 # A table that compaction or retention has overtaken is read again, at a newer position, so often at most.
 TABLE_TRIES_MAX = 10

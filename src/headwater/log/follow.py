@@ -13,16 +13,16 @@ import pyarrow as pa
 from headwater.errors import PositionGone, UsageError
 from headwater.log.arguments import seconds_of
 from headwater.log.catalog import Catalog
-from headwater.log.clock import Clock
 from headwater.log.port import End, Start
 from headwater.log.reader import FILES_OPEN_MAX, Batch, PartitionReader
 from headwater.log.registry import Registry
 from headwater.log.sealed import AT, COMMIT
 from headwater.log.topic import Topic
-from headwater.log.wake import Wake
 from headwater.model.position import Position
 from headwater.model.record import Record
 from headwater.model.types import CommitNumber, Offset
+from headwater.system.clock import Clock
+from headwater.system.wake import Wake
 
 # How many records are turned into Python objects before the first of them is handed on.
 RECORDS_AT_ONCE = 1000

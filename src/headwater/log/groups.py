@@ -16,9 +16,9 @@ from typing import Literal
 
 from headwater.errors import Fenced
 from headwater.log.catalog import Catalog
-from headwater.log.clock import Clock
 from headwater.log.segments import partition_range
 from headwater.log.topic import Topic
+from headwater.system.clock import Clock
 from headwater.system.sqlite import Connection
 
 Place = tuple[int, int]

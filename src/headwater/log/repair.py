@@ -9,11 +9,11 @@ from pathlib import Path
 
 from headwater.log.catalog import Catalog
 from headwater.log.check import Checker, Finding, Lost, Progress, Salvage, silent
-from headwater.log.clock import Clock
 from headwater.log.registry import Registry
 from headwater.log.sealing import Sealer, replace_segments
 from headwater.log.segments import Segment, select
 from headwater.log.topic import Topic
+from headwater.system.clock import Clock
 
 DAMAGED = "damaged"
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from headwater.log.catalog import Catalog
-from headwater.log.clock import Clock
 from headwater.log.segments import Segment, select
-from headwater.log.storage import Storage
 from headwater.log.topic import Topic
+from headwater.system.clock import Clock
 from headwater.system.sqlite import Connection
+from headwater.system.storage import Storage
 
 
 def retain(

@@ -14,10 +14,10 @@ from headwater.log.reader import PartitionReader
 from headwater.log.registry import Registry
 from headwater.log.sealed import sealed_schema, write_sealed
 from headwater.log.segments import Segment, select
-from headwater.log.storage import Storage, storage_error
 from headwater.log.tail import new_file
 from headwater.log.topic import Topic
 from headwater.system.sqlite import Connection
+from headwater.system.storage import Storage, storage_error
 
 
 @dataclass(frozen=True, slots=True)

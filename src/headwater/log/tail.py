@@ -18,9 +18,9 @@ import pyarrow as pa
 from headwater.errors import Corrupt
 from headwater.log.catalog import Durability
 from headwater.log.segment import COMMITS, encode_frame
-from headwater.log.storage import Storage, storage_error
 from headwater.log.topic import Topic
 from headwater.system.sqlite import Connection
+from headwater.system.storage import Storage, storage_error
 
 # A commit may touch any number of partitions; no more of their files than this are open at once.
 FILES_OPEN_MAX = 256

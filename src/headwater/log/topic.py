@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from headwater.errors import SchemaError, UsageError
 from headwater.log.arguments import is_duration, is_whole
-from headwater.log.names import check_name
 from headwater.model.ddl import check_schema, format_ddl, parse_ddl
 from headwater.model.record import SYSTEM_COLUMNS
+from headwater.system.names import check_name
 
 Cleanup = Literal["delete", "compact", "none"]
 PARTITIONS_MAX = 4096

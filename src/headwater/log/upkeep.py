@@ -10,17 +10,17 @@ from pathlib import Path
 
 from headwater.errors import HeadwaterError, UnknownTopic
 from headwater.log.catalog import Catalog
-from headwater.log.clock import Clock
 from headwater.log.compaction import compact_partition
-from headwater.log.lock import FileLock
 from headwater.log.registry import Registry
 from headwater.log.reserve import Reserve
 from headwater.log.retention import retain
 from headwater.log.sealing import Sealer
-from headwater.log.storage import Storage
 from headwater.log.topic import Topic
 from headwater.system.background import Background
+from headwater.system.clock import Clock
+from headwater.system.lock import FileLock
 from headwater.system.sqlite import Connection
+from headwater.system.storage import Storage
 
 EVERY_SECONDS = 10.0
 

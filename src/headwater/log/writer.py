@@ -12,14 +12,14 @@ import pyarrow as pa
 
 from headwater.errors import Fenced, Indeterminate, OutOfSequence, UnknownTopic
 from headwater.log.catalog import Catalog
-from headwater.log.clock import Clock
 from headwater.log.commit import Anything, Committed, Conflict, Outcome, Request
 from headwater.log.tail import Tails
 from headwater.log.topic import Topic
-from headwater.log.wake import Wake
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
+from headwater.system.clock import Clock
 from headwater.system.sqlite import Connection
+from headwater.system.wake import Wake
 
 # What one fsync may cover: enough to share its cost, little enough that nobody waits long for others' bytes.
 GROUP_BYTES_MAX = 32 << 20

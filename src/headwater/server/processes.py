@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from headwater.app import App
-from headwater.log.clock import Clock
-from headwater.log.heartbeat import Heartbeat, read_heartbeat
 from headwater.server.batches import instant
 from headwater.server.shapes import ANYTHING, NUMBER, TEXT, WHOLE, YES_NO, maybe, thing
+from headwater.system.clock import Clock
+from headwater.system.heartbeat import Heartbeat, read_heartbeat
 
 PROCESS = thing(
     running=YES_NO, state=TEXT, pid=maybe(WHOLE), host=maybe(TEXT), started_at=maybe(TEXT), beat_at=maybe(TEXT),

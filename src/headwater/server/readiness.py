@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError
-from headwater.log.heartbeat import error_of
 from headwater.server.failures import error_body
 from headwater.server.pipelines import failure_of
 from headwater.server.processes import Process
 from headwater.server.service import Service
 from headwater.system.background import background_states
+from headwater.system.heartbeat import error_of
 
 RESTART_SECONDS_MAX = 60.0
 """A process that fell silent less than this long ago may be on its way back: the server is degraded only."""

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from headwater.app import App
 from headwater.engine.reading import Reader
 from headwater.errors import HeadwaterError
-from headwater.log.clock import Clock
 from headwater.model.position import Position
 from headwater.server import tokens
 from headwater.server.budget import Budget
@@ -34,6 +33,7 @@ from headwater.server.threads import Threads
 from headwater.server.tokens import Tokens
 from headwater.server.verifications import Verifications, Verify, app_verifier
 from headwater.system.background import kept
+from headwater.system.clock import Clock
 
 HUB_IDLE_SECONDS = 60.0
 """A view that nobody follows any more is followed for so long, for those who come back."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headwater.errors import HeadwaterError
-from headwater.log.clock import Clock
 from headwater.system.background import Background
+from headwater.system.clock import Clock
 
 ASK_SECONDS = 10.0
 """How often each database is asked."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from headwater.errors import ExternalError, UsageError
-from headwater.log.names import check_name
+from headwater.system.names import check_name
 from headwater.system.sqlite import (
     Connection,
     ConstraintError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from headwater.log.clock import Clock
+from headwater.system.clock import Clock
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -25,11 +25,11 @@ from headwater.log.catalog import NAME as CATALOG
 from headwater.log.catalog import WITNESS as CATALOG_WITNESS
 from headwater.log.catalog import Catalog
 from headwater.log.embedded import EmbeddedLog
-from headwater.log.storage import Storage
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
 from headwater.system.pages import PAGE_BYTES, BadPage, damaged_pages
 from headwater.system.sqlite import Connection
+from headwater.system.storage import Storage
 from headwater.testing.disk import seeded
 
 Content = dict[str, list[object]]

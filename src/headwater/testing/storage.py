@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from headwater.log.storage import Storage
 from headwater.system.sqlite import SQLITE_FULL, SQLITE_IOERR_FSYNC, Connection, error_of
+from headwater.system.storage import Storage
 from headwater.testing.disk import CATALOG, MEMORY, Disk
 
 Operation = Literal[

@@ -28,7 +28,7 @@ PIPELINE = """
 import os, time
 from pathlib import Path
 import headwater as hw
-from headwater.log.heartbeat import Heart
+from headwater.system.heartbeat import Heart
 from tests.unit.engine.samples import Driver, zset
 
 place = Path(os.environ["SHOP_LOG"])

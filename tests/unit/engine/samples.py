@@ -15,9 +15,9 @@ from headwater.engine.merging import merge
 from headwater.engine.reading import arrangement_of, encode_schema
 from headwater.engine.runs import Run, RunWriter, load
 from headwater.engine.store import Store
-from headwater.log.storage import Storage
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
+from headwater.system.storage import Storage
 from headwater.views.zset import WEIGHT
 
 COLUMNS = pa.schema([("key", pa.int64()), ("text", pa.string())])

@@ -25,7 +25,7 @@ from headwater.engine.runs import (
     rows_of,
 )
 from headwater.errors import Corrupt, DiskFull, InternalError, UsageError
-from headwater.log.storage import Storage
+from headwater.system.storage import Storage
 from tests.unit.engine.samples import SCHEMA, content, zset
 
 

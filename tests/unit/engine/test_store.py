@@ -23,8 +23,8 @@ from headwater.engine.store import (
     delete_state,
 )  # fmt: skip
 from headwater.errors import DiskFull, Fenced, Indeterminate, InternalError, UsageError
-from headwater.log.storage import Storage
 from headwater.system.sqlite import SQLITE_FULL, SQLITE_IOERR, Connection, error_of
+from headwater.system.storage import Storage
 from headwater.testing.clock import ManualClock
 from tests.unit.engine.samples import Driver, Unsynced, at, stored, write, zset
 

@@ -25,8 +25,8 @@ from headwater.errors import DiskFull, Indeterminate, LogBusy, StorageFailed, Us
 from headwater.log import catalog
 from headwater.log.catalog import Durability
 from headwater.log.embedded import EmbeddedLog
-from headwater.log.storage import Storage
 from headwater.system.sqlite import SQLITE_IOERR, Connection, Error, connect, error_of
+from headwater.system.storage import Storage
 
 ROWS = [{"id": 1}, {"id": 2}]
 

@@ -10,8 +10,8 @@ import pytest
 
 from headwater.log.commit import Request
 from headwater.log.embedded import EmbeddedLog
-from headwater.log.storage import Storage
 from headwater.log.writer import Writer
+from headwater.system.storage import Storage
 
 THREADS = 4
 APPENDS = 5

@@ -59,9 +59,9 @@ from headwater.errors import (
     UsageError,
 )
 from headwater.log.commit import Conflict
-from headwater.log.heartbeat import Heart
-from headwater.log.lock import FileLock
 from headwater.log.port import Log
+from headwater.system.heartbeat import Heart
+from headwater.system.lock import FileLock
 
 # How long a capture that was cut off waits before it tries again: at first, and at most.
 RETRY_SECONDS = (0.2, 10.0)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from headwater.cdc.identity import quote_identifier
-from headwater.log.names import check_name
+from headwater.system.names import check_name
 
 _NOT_IN_TOPICS = re.compile(r"[^A-Za-z0-9_-]")
 _NOT_IN_SLOTS = re.compile(r"[^a-z0-9_]")

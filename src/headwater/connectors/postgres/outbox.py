@@ -23,10 +23,10 @@ from headwater.cdc.texts import to_texts
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.tables import Table
 from headwater.errors import InvalidName, UnknownTopic
-from headwater.log.names import check_name
 from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.rows import parse_json_lines
+from headwater.system.names import check_name
 
 EVENT_SCHEMA = "key string, payload string"
 REFUSED_SCHEMA = "topic string, reason string, payload string"

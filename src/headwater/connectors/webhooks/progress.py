@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from headwater.connectors.webhooks.messages import Message, Place
 from headwater.errors import ExternalError
-from headwater.log.storage import Storage, storage_error
+from headwater.system.storage import Storage, storage_error
 
 DIRECTORY = "webhooks"
 Status = Literal["running", "retrying", "paused"]

@@ -18,11 +18,11 @@ from headwater.engine.failures import UnknownView
 from headwater.engine.reading import Reader
 from headwater.engine.subscription import Changes, Subscription
 from headwater.errors import Determinate, UsageError
-from headwater.log.lock import FileLock
 from headwater.model import signing
 from headwater.model.encoding import format_instant
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
+from headwater.system.lock import FileLock
 
 LOOK_SECONDS = 1.0
 """How long it waits for changes, for a view that is not there yet, or for another process that sends the same."""

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import LogBusy, UsageError
-from headwater.log.lock import FileLock
+from headwater.system.lock import FileLock
 
 PLENTY = 20.0
 
 HOLD = """
 import sys
 from pathlib import Path
-from headwater.log.lock import FileLock
+from headwater.system.lock import FileLock
 with FileLock(Path(sys.argv[1])).hold(20):
     print("held", flush=True)
     sys.stdin.read()
@@ -279,7 +279,7 @@ def reap(pid: int) -> None:
 HOLD_AND_FORK = """
 import os, signal, sys
 from pathlib import Path
-from headwater.log.lock import FileLock
+from headwater.system.lock import FileLock
 with FileLock(Path(sys.argv[1])).hold(20):
     child = os.fork()
     if child == 0:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from headwater.errors import HeadwaterError, InternalError
-from headwater.log.clock import Clock
 from headwater.system.background import Background, background_states
+from headwater.system.clock import Clock
 
 FILE = "heartbeat.json"
 BEAT_SECONDS = 2.0

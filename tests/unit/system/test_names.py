@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import InvalidName
-from headwater.log.names import NAME_LENGTH_MAX, check_name
+from headwater.system.names import NAME_LENGTH_MAX, check_name
 
 LETTERS = "abcXYZ019"
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headwater.errors import LogBusy, ReadOnly, UsageError
-from headwater.log.storage import READ_ONLY
+from headwater.system.storage import READ_ONLY
 
 _open_files: set[int] = set()
 

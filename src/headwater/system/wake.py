@@ -10,8 +10,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from headwater.log.storage import READ_ONLY
 from headwater.system.background import Background
+from headwater.system.storage import READ_ONLY
 
 IN_MODIFY = 0x2
 # A writer killed between its commit and its wake-up leaves followers asleep: they look for themselves this often.

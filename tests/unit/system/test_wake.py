@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.log import wake as module
-from headwater.log.wake import LOOK_EVERY_SECONDS, Wake
+from headwater.system import wake as module
+from headwater.system.wake import LOOK_EVERY_SECONDS, Wake
 
 # Long enough for the slowest machine; a wait that is woken ends long before.
 PLENTY = 20.0
@@ -24,7 +24,7 @@ PLENTY = 20.0
 TOUCH = """
 import sys
 from pathlib import Path
-from headwater.log.wake import Wake
+from headwater.system.wake import Wake
 Wake(Path(sys.argv[1])).touch()
 """
 

@@ -1,4 +1,4 @@
-"""The file operations that the log needs, in one place, so that a test can make each of them fail."""
+"""The file operations that headwater needs, in one place, so that a test can make each of them fail."""
 
 from __future__ import annotations
 

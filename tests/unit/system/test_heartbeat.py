@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from headwater.errors import DiskFull
-from headwater.log import heartbeat
-from headwater.log.heartbeat import FILE, Heart, read_heartbeat
+from headwater.system import heartbeat
 from headwater.system.background import background_states
+from headwater.system.heartbeat import FILE, Heart, read_heartbeat
 from headwater.testing.clock import ManualClock
 
 SECOND = timedelta(seconds=1)
