@@ -19,8 +19,6 @@ def capturing(app: App, *, sending: bool = False) -> Iterator[Captures]:
         def progress(table: str, done: int, total: int) -> None:
             bar(done, total, table)
 
-        runs: list[Runs] = [source.capture(say=say, progress=progress) for source in app.sources.values()]
-        if sending:
-            runs += app.senders(say=say)
-        with Captures(runs) as captures:
-            yield captures
+        captures: list[Runs] = [source.capture(say=say, progress=progress) for source in app.sources.values()]
+        with Captures(captures, app.senders(say=say) if sending else ()) as running:
+            yield running

@@ -30,10 +30,14 @@ class Runs(Protocol):
 
 
 class Captures:
-    """Runs captures within a `with` block. The first error that ends one is in `failure`, and ends the others."""
+    """Runs captures and senders within a `with` block.
 
-    def __init__(self, captures: Iterable[Runs]) -> None:
-        self._captures = list(captures)
+    The first error that ends a capture is in `failure`, and ends the others. A sender that raises is restarted with
+    back-off, is shown as restarting among the background work, and stops nothing else.
+    """
+
+    def __init__(self, captures: Iterable[Runs], senders: Iterable[Runs] = ()) -> None:
+        self._captures, self._senders = list(captures), list(senders)
         self._threads: list[Background] = []
         self._changed = threading.Event()
         self.failure: BaseException | None = None
@@ -41,6 +45,8 @@ class Captures:
     def __enter__(self) -> Self:
         for capture in self._captures:
             self._threads.append(Background(capture.title, partial(self._run, capture), restarts_on=PASSING).start())
+        for sender in self._senders:
+            self._threads.append(Background(sender.title, sender.run).start())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -50,8 +56,8 @@ class Captures:
 
     def stop(self) -> None:
         """Lets all of them end soon."""
-        for capture in self._captures:
-            capture.stop()
+        for part in (*self._captures, *self._senders):
+            part.stop()
 
     def wait_until_ready(self, ended: Callable[[], bool]) -> None:
         """Returns when every source has its topics, or when it shall end. Raises what ended one."""

@@ -29,6 +29,9 @@ class Failing:
     def stop(self) -> None:
         self._stopped.set()
 
+    def is_stopped(self) -> bool:
+        return self._stopped.is_set()
+
     def is_ready(self) -> bool:
         return self.running.is_set()
 
@@ -48,3 +51,17 @@ def test_everything_else_ends_all_of_them_and_is_told(error: Exception) -> None:
     with Captures([broken, other]) as captures, pytest.raises(type(error)):
         captures.wait_until_ready(lambda: False)
     assert captures.failure is error
+
+
+@pytest.mark.parametrize("error", [UsageError("fix it"), ValueError("a bug")])
+def test_a_sender_that_raises_is_restarted_and_stops_nothing_else(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "PAUSE_SECONDS", 0.001)
+    sender, capture = Failing(error), Failing()
+    with Captures([capture], [sender]) as captures:
+        captures.wait_until_ready(lambda: False)
+        assert sender.running.wait(10)
+        captures.check()
+        assert capture.running.is_set()
+        assert not capture.is_stopped()
