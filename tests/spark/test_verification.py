@@ -11,11 +11,14 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from headwater.app import App
+from headwater.engine.comparison import differences
 from headwater.engine.failures import ViewNotKept
 from headwater.log.embedded import EmbeddedLog, open_log
 from headwater.spark import natives
 from headwater.spark.determinism import FOR_EACH_ROW, WINDOWS
+from headwater.spark.disturbing import DISTURBING_SETTINGS
 from headwater.spark.program import Program
+from headwater.spark.raw import FEW_ROWS, RawSpark
 from headwater.spark.verification import Batches
 
 
@@ -286,3 +289,41 @@ def test_a_rule_decides_once_for_all_who_read_a_view(spark: SparkSession, tmp_pa
         app.catch_up()
         given = Batches(app.program, app.log).content("same", app.log.position())
         assert sorted(map(str, given.to_pylist())) == sorted(map(str, app.read("same").to_pylist()))
+
+
+def test_an_offset_among_ties_is_open(spark: SparkSession) -> None:
+    """Spark moves the rows of a global sort before it sorts them, so they have to be disturbed after that."""
+    raw = RawSpark(spark, {**FEW_ROWS, **DISTURBING_SETTINGS})
+    sql = "SELECT * FROM VALUES (2, 'b'), (2, 'a#12'), (NULL, 'a') AS v(n, s) ORDER BY n OFFSET 2"
+    answers = [raw.answer(raw.frame(sql, seed=seed)).to_pylist() for seed in range(12)]
+    assert {row["s"] for (row,) in answers} == {"b", "a#12"}
+
+
+@pytest.mark.parametrize("view_between", [False, True])
+def test_a_constant_key_does_not_unsettle_a_window(spark: SparkSession, tmp_path: Path, view_between: bool) -> None:
+    """Spark drops constant keys of a window, divides its rows again and loses the order that settled them."""
+    constants = "SELECT t.id, v, 'b' AS c FROM t CROSS JOIN range(2)"
+    with App("shop", log=tmp_path / "log", master="local[2]") as app:
+        app.topic("t", "id bigint, v int")
+        app.view("with_constant", constants)
+        below = "with_constant" if view_between else f"({constants})"
+        app.view("tiles", f"SELECT id, ntile(3) OVER (PARTITION BY v, c ORDER BY c) AS n FROM {below}")
+        app.log.append("t", [{"id": -number, "v": number % 2} for number in range(20)])
+        app.catch_up()
+        content = app.read("tiles")
+        expected = Batches(app.program, app.log).content("tiles", app.log.position())
+        assert differences(content, expected) == []
+        assert app.verify("tiles").equal
+
+
+def test_rows_that_python_has_no_values_for_are_compared(spark: SparkSession, tmp_path: Path) -> None:
+    with App("shop", log=tmp_path / "log", master="local[2]") as app:
+        app.topic("t", "id bigint, year int, data binary", key="id")
+        app.view("awkward", "SELECT id, make_date(year, 7, 15) AS day, string(data) AS text FROM t")
+        app.log.append("t", [{"id": 1, "year": -5, "data": b"a\xff"}, {"id": 2, "year": 20000, "data": b"b"}])
+        app.catch_up()
+        content = app.read("awkward")
+        assert app.verify("awkward").equal
+
+    found = differences(content, content.slice(0, 1))
+    assert [(one.surplus, str(one.row["day"])[-5:]) for one in found] == [(1, "07-15")]

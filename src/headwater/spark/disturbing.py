@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.spark.catalyst import Catalyst, Node, children, items, kind
-from headwater.spark.settling import in_settled_order
+from headwater.spark.settling import CONSTANT_KEYS_RULE, in_settled_order
 
 _DISTURBED = frozenset({"Aggregate", "Sort", "Window"})
 _RULES = (
@@ -17,6 +17,8 @@ _RULES = (
     "org.apache.spark.sql.catalyst.optimizer.EliminateSorts",
     # It puts a window below another one, and leaves behind what lies below it.
     "org.apache.spark.sql.catalyst.optimizer.TransposeWindow",
+    # It drops constant keys of a window, so that its rows are divided again, above their order.
+    CONSTANT_KEYS_RULE,
 )
 DISTURBING_SETTINGS: Mapping[str, str] = {
     "spark.sql.optimizer.excludedRules": ",".join(_RULES),
@@ -35,7 +37,7 @@ def disturbed(catalyst: Catalyst, node: Node, seed: int) -> Node:
     if kind(node) not in _DISTURBED or not columns:
         return node
     order = catalyst.ascending(catalyst.expressions.XxHash64(catalyst.sequence(columns), seed))
-    # A sort directly below an exchange is removed, so the rows of a window are divided before they are sorted.
+    # A sort directly below an exchange is removed, so rows are divided as the operator needs them before the sort.
     keys = [catalyst.normalized(key) for key in items(node.partitionSpec())] if kind(node) == "Window" else []
-    tasks = 2 if kind(node) == "Window" else 1
+    tasks = 1 if kind(node) == "Aggregate" else 2
     return node.withNewChildren(catalyst.sequence([in_settled_order(catalyst, below[0], keys, [order], tasks)]))

@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from headwater.spark.catalyst import Catalyst, Expression, Node, identity, items, kind
 from headwater.spark.vocabulary import Kind, classify
 
+CONSTANT_KEYS_RULE = "org.apache.spark.sql.catalyst.optimizer.EliminateWindowPartitions"
+"""Drops constant keys of a window but not those by which its rows were divided, so that they are divided again and lose
+their settled order. A session that runs settled plans excludes it."""
 _LOOKED_THROUGH = frozenset({"Project", "SubqueryAlias", "RepartitionByExpression", "Repartition"})
 _FIRST_ROWS = frozenset({"Filter", "Window"})
 

@@ -31,11 +31,13 @@ from headwater.spark.failures import spark_fails, unexpected, view_failure
 from headwater.spark.functions import register
 from headwater.spark.program import Program, topic_schema
 from headwater.spark.raw import FEW_ROWS, RawSpark
+from headwater.spark.settling import CONSTANT_KEYS_RULE
 
 RUNS_MAX = 12
 """How often raw Spark is asked, at the most, before an answer that never changes counts as the only one."""
 _RUNS_FOR_DOUBLES = 10
 _RUNS_TO_BE_SURE = 2
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
 _FEW = 100_000
 """Up to this many rows are answered most quickly by one task without compiling anything."""
 
@@ -80,6 +82,7 @@ class Batches:
         self._program, self._log, self._functions = program, log, functions
         self._session: SparkSession = program.session.newSession()
         self._session.conf.set("spark.sql.shuffle.partitions", str(program.tasks))
+        self._session.conf.set(_EXCLUDED, f"{self._session.conf.get(_EXCLUDED)},{CONSTANT_KEYS_RULE}")
         for function in functions:
             register(self._session, function)
         self._catalyst = Catalyst(self._session)
