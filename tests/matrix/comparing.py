@@ -15,6 +15,8 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
+from headwater.model.encoding import python_values
+
 DOUBLES_WITHIN = 1e-9
 _NEAR_ZERO = 1e-12
 _SHOWN_MAX = 6
@@ -115,7 +117,7 @@ def _plain_type(given: pa.DataType) -> str:
 
 def _rows(table: pa.Table) -> list[Row]:
     """The rows as values that print alike if they are alike."""
-    columns = [table.column(number).to_pylist() for number in range(table.num_columns)]
+    columns = [python_values(table.column(number)) for number in range(table.num_columns)]
     return [tuple(_value(value) for value in row) for row in zip(*columns, strict=True)] or [()] * (
         table.num_rows if not columns else 0
     )

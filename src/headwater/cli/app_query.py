@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Annotated
 
@@ -21,7 +21,7 @@ from headwater.cli.output import Column, count, print_table, say, warn
 from headwater.cli.quantities import parse_duration
 from headwater.cli.values import readable
 from headwater.errors import UsageError
-from headwater.model.encoding import encoder
+from headwater.model.encoding import json_rows
 from headwater.model.position import Position
 
 
@@ -79,11 +79,8 @@ def _warn_of_changes(app: App) -> None:
 
 def _rows(table: pa.Table) -> Iterator[list[object]]:
     """The rows, each value fit for JSON."""
-    encoders: list[Callable[[object], object]] = [encoder(field.type) for field in table.schema]
-    for batch in table.to_batches():
-        columns = [column.to_pylist() for column in batch.columns]
-        for values in zip(*columns, strict=True):
-            yield [None if value is None else encode(value) for encode, value in zip(encoders, values, strict=True)]
+    for row in json_rows(table):
+        yield list(row.values())
 
 
 def _print_json(table: pa.Table) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
+from headwater.model.encoding import python_rows
 from headwater.views.zset import WEIGHT, add, consolidate, negate, weights_of, with_weights
 
 DOUBLES_WITHIN = 1e-9
@@ -29,7 +30,7 @@ def differences(content: pa.Table, expected: pa.Table) -> list[Difference]:
     """What the content has more or less of than expected."""
     ones = [with_weights(table, np.ones(table.num_rows, np.int64)) for table in (content, expected)]
     left = consolidate(add(ones[0], negate(ones[1])))
-    rows = left.drop_columns([WEIGHT]).to_pylist()
+    rows = python_rows(left.drop_columns([WEIGHT]))
     found = [Difference(row, int(weight)) for row, weight in zip(rows, weights_of(left), strict=True)]
     return _without_close(found) if any(has_doubles(field.type) for field in content.schema) else found
 
@@ -45,7 +46,7 @@ def unexplained(found: Sequence[Difference], content: pa.Table, answers: Sequenc
     by_key: list[dict[str, list[dict[str, Any]]]] = []
     for answer in (content, *answers):
         rows: dict[str, list[dict[str, Any]]] = {}
-        for row in answer.to_pylist():
+        for row in python_rows(answer):
             rows.setdefault(_without_doubles(row), []).append(row)
         by_key.append(rows)
     left = []

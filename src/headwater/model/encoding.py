@@ -6,7 +6,7 @@ import base64
 import math
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as pat
@@ -52,6 +52,32 @@ def json_rows(table: pa.Table) -> Iterator[dict[str, object]]:
             yield dict(zip(names, values, strict=True))
 
 
+def python_values(column: pa.Array | pa.ChunkedArray) -> list[object]:
+    """The values of a column. One that Python has no value for is text: a time after the year 9999 as Arrow writes it,
+    and text that is not valid UTF-8 with a replacement character for each byte that is not."""
+    try:
+        values: list[object] = column.to_pylist()
+    except (ValueError, OverflowError):
+        return [_value_alone(column.slice(place, 1)) for place in range(len(column))]
+    return values
+
+
+def python_rows(table: pa.Table) -> list[dict[str, object]]:
+    """The rows of a table, with values as in `python_values`."""
+    if not table.num_columns:
+        return [{} for _ in range(table.num_rows)]
+    columns = [python_values(column) for column in table.columns]
+    return [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _value_alone(column: pa.Array | pa.ChunkedArray) -> object:
+    try:
+        value: object = column[0].as_py()
+    except (ValueError, OverflowError):
+        return _readable(column.type, column.cast(_safe(column.type))[0].as_py())
+    return value
+
+
 def _encoded(column: pa.Array) -> list[object]:
     encode = encoder(column.type)
     try:
@@ -62,25 +88,52 @@ def _encoded(column: pa.Array) -> list[object]:
 
 
 def _encoded_alone(column: pa.Array, encode: Encoder) -> object:
-    """One value. A time that Python has no value for, such as after the year 9999, is what Arrow writes for it."""
+    """One value, or what `python_values` has for it."""
     try:
         return _inside(encode, column[0].as_py())
     except (ValueError, OverflowError):
-        arrow = _without_times(column.type)
-        return _inside(encoder(arrow), column.cast(arrow)[0].as_py())
+        return _inside(encoder(_with_text_for_times(column.type)), _value_alone(column))
 
 
-def _without_times(arrow: pa.DataType) -> pa.DataType:
-    """The type with text in the place of times."""
-    if pat.is_temporal(arrow):
-        return pa.string()
+def _safe(arrow: pa.DataType) -> pa.DataType:
+    """The type with text in the place of times, and bytes in the place of text."""
+    return _replaced(
+        arrow, lambda leaf: pa.string() if pat.is_temporal(leaf) else pa.binary() if _is_text(leaf) else leaf
+    )
+
+
+def _with_text_for_times(arrow: pa.DataType) -> pa.DataType:
+    return _replaced(arrow, lambda leaf: pa.string() if pat.is_temporal(leaf) else leaf)
+
+
+def _replaced(arrow: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """The type with others in the place of those that hold no others."""
     if pat.is_map(arrow):
-        return pa.map_(_without_times(arrow.key_type), _without_times(arrow.item_type))
+        return pa.map_(_replaced(arrow.key_type, leaf), _replaced(arrow.item_type, leaf))
     if pat.is_list(arrow) or pat.is_large_list(arrow) or pat.is_fixed_size_list(arrow):
-        return pa.list_(_without_times(arrow.value_type))
+        return pa.list_(_replaced(arrow.value_type, leaf))
     if pat.is_struct(arrow):
-        return pa.struct([field.with_type(_without_times(field.type)) for field in arrow])
-    return arrow
+        return pa.struct([field.with_type(_replaced(field.type, leaf)) for field in arrow])
+    return leaf(arrow)
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return bool(pat.is_string(arrow) or pat.is_large_string(arrow))
+
+
+def _readable(arrow: pa.DataType, value: Any) -> Any:
+    """A value that was read as the safe type of its own, with its bytes as text again."""
+    if value is None:
+        return None
+    if _is_text(arrow):
+        return value.decode("utf-8", "replace")
+    if pat.is_map(arrow):
+        return [(_readable(arrow.key_type, key), _readable(arrow.item_type, item)) for key, item in value]
+    if pat.is_list(arrow) or pat.is_large_list(arrow) or pat.is_fixed_size_list(arrow):
+        return [_readable(arrow.value_type, item) for item in value]
+    if pat.is_struct(arrow):
+        return {field.name: _readable(field.type, value[field.name]) for field in arrow}
+    return value
 
 
 def _any(value: object) -> object:

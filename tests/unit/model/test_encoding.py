@@ -8,7 +8,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from headwater.model.encoding import json_rows
+from headwater.model.encoding import json_rows, python_rows, python_values
 
 YEAR_10000 = 253_402_300_800_000_000
 TIMES = pa.array([YEAR_10000, 0, None], pa.int64()).cast(pa.timestamp("us", "UTC"))
@@ -48,3 +48,27 @@ def test_a_date_that_has_no_name() -> None:
 def test_what_json_has_no_number_for_is_text(column: pa.Array) -> None:
     (row,) = json_rows(pa.table({"x": column}))
     assert "NaN" in json.dumps(row, allow_nan=False)
+
+
+TEXTS = pa.array([b"a\xff", b"b", None], pa.binary()).view(pa.string())
+
+
+@pytest.mark.parametrize(
+    ("column", "inside"),
+    [
+        (TEXTS, lambda value: value),
+        (pa.ListArray.from_arrays(ENDS, TEXTS), lambda value: value[0]),
+        (pa.StructArray.from_arrays([TEXTS], ["s"]), lambda value: value["s"]),
+        (pa.MapArray.from_arrays(ENDS, pa.array(["s"] * 3), TEXTS), lambda value: value["s"]),
+    ],
+)
+def test_text_that_is_not_utf_8_is_replaced(column, inside) -> None:  # type: ignore[no-untyped-def]
+    assert [inside(row["x"]) for row in json_rows(pa.table({"x": column}))] == ["a\ufffd", "b", None]
+
+
+def test_rows_whose_values_python_lacks_can_be_read() -> None:
+    both = pa.table({"at": TIMES, "s": TEXTS, "n": [1, 2, 3]})
+    assert python_values(both["s"]) == ["a\ufffd", "b", None]
+    first = {"at": "10000-01-01 00:00:00.000000Z", "s": "a\ufffd", "n": 1}
+    assert python_rows(both)[0] == first
+    assert python_rows(both.select([])) == [{}, {}, {}]
