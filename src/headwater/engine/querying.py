@@ -30,6 +30,8 @@ _PLACE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$")
 _MISSING = re.compile(r"Table with name (\S+) does not exist")
 _OUT_OF_MEMORY = "Out of Memory Error: "
 _KIND = re.compile(r"^[A-Z][\w ]* Error: ")
+_BROKEN = re.compile(r"^(INTERNAL|FATAL) Error: ")
+_TRACE = re.compile(r"\n+(Stack Trace:|This error signals an assertion failure).*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,8 @@ class Session:
         # A query must not reach outside, nor change that it cannot.
         self._connection.execute("SET lock_configuration = true")
         self.is_spent = False
-        """Whether a query may have left something behind: EXPLAIN ANALYZE runs whatever it explains."""
+        """Whether a query may have left something behind: EXPLAIN ANALYZE runs whatever it explains, and after an
+        internal error, such as by text that is not UTF-8, DuckDB refuses all further queries."""
 
     def __enter__(self) -> Self:
         return self
@@ -114,6 +117,7 @@ class Session:
                 relation = cursor.sql(sql)
                 return self._fetched(relation if rows is None else relation.limit(rows + 1), snapshot.position, rows)
             except (duckdb.Error, MemoryError) as error:
+                self.is_spent |= _BROKEN.search(str(error)) is not None
                 if self._limits is not None and isinstance(error, MemoryError | duckdb.OutOfMemoryException):
                     raise QueryOutOfMemory(self._limits.memory_bytes) from error
                 missing = _MISSING.search(_message(error))
@@ -137,6 +141,7 @@ class Session:
             # Arrow hands on what DuckDB raises as text.
             if isinstance(error, duckdb.OutOfMemoryException) or _OUT_OF_MEMORY in _message(error):
                 raise QueryOutOfMemory(self._limits.memory_bytes) from error
+            self.is_spent |= _BROKEN.search(str(error)) is not None
             # Places are counted in the SQL with the limit around it.
             raise InvalidQuery(None, _reason(_PLACE.sub("", _message(error)))) from error
 
@@ -225,5 +230,6 @@ def _message(error: Exception) -> str:
 
 def _reason(message: str) -> str:
     """What DuckDB says, as one sentence or some."""
-    reason = ". ".join(line.rstrip(".") for line in _KIND.sub("", message).strip().splitlines() if line)
+    said = _TRACE.sub("", _KIND.sub("", message)).strip()
+    reason = ". ".join(line.rstrip(".") for line in said.splitlines() if line)
     return reason if reason.endswith((".", "!", "?")) else f"{reason}."
