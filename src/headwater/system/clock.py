@@ -1,4 +1,4 @@
-"""The two clocks of a log: wall time for records, and time since boot for leases."""
+"""Two clocks: wall time for records, and time since boot for leases."""
 
 from __future__ import annotations
 

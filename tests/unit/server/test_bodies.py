@@ -49,12 +49,12 @@ def test_a_body_is_read_up_to_the_limit() -> None:
 
 
 def test_gzip_is_unpacked() -> None:
-    assert bodies.unpacked(gzip.compress(b"a" * LIMIT, mtime=0), "gzip", LIMIT) == b"a" * LIMIT
-    assert bodies.unpacked(gzip.compress(b"a", mtime=0) + gzip.compress(b"b"), "gzip", LIMIT) == b"ab"
+    assert bodies.unpacked(gzip.compress(b"a" * LIMIT), "gzip", LIMIT) == b"a" * LIMIT
+    assert bodies.unpacked(gzip.compress(b"a") + gzip.compress(b"b"), "gzip", LIMIT) == b"ab"
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
-    bomb = gzip.compress(bytes(200 << 20), 9, mtime=0)
+    bomb = gzip.compress(bytes(200 << 20), 9)
     tracemalloc.start()
     try:
         with pytest.raises(Refused) as refused:
