@@ -122,7 +122,7 @@ def _is_text(arrow: pa.DataType) -> bool:
 
 
 def _readable(arrow: pa.DataType, value: Any) -> Any:
-    """A value that was read as the safe type of its own, with its bytes as text again."""
+    """A value that was read as the safe form of a type, with bytes turned back into text."""
     if value is None:
         return None
     if _is_text(arrow):
