@@ -20,6 +20,8 @@ _CLOCKS = (
     "timestamp 'now'", "timestamp 'now'", "date 'today'", "date 'yesterday'", "CAST('now' AS timestamp)",
     "timestamp_ntz 'today'", "current_timestamp()", "current_date", "rand()",
 )  # fmt: skip
+_TRIES = 6
+"""How often a source with a column of some type is looked for."""
 
 
 class Specials(Forms):
@@ -33,8 +35,9 @@ class Specials(Forms):
         self.last: tuple[Callable[..., Relation], ...] = (
             *self.inner, self._page, self._newest, self._lateral, self._ranks, self._constants, self._statistics,
             self._statistics, self._statistics_over, self._by_order, self._by_order, self._sketches,
-            self._over_without_order, self._values_over, self._maps, self._maps, self._decimals_over,
-            self._subquery_over, self._subquery_over, self._variant, self._clock, self._in_by_subquery,
+            self._over_without_order, self._values_over, self._keyed_by_map, self._keyed_by_map, self._collected_maps,
+            self._decimals_over, self._subquery_over, self._subquery_over, self._variant, self._clock,
+            self._in_by_subquery,
         )  # fmt: skip
 
     def _one(self, depth: int) -> tuple[Source, Expressions]:
@@ -141,14 +144,21 @@ class Specials(Forms):
     def _sketches(self, depth: int, *, last: bool = False) -> Relation:
         return self._groups(depth, lambda calls: column(calls.sketch()))
 
-    def _maps(self, depth: int, *, last: bool = False) -> Relation:
-        """Maps as group keys, with nulls inside, or collected."""
+    def _keyed_by_map(self, depth: int, *, last: bool = False) -> Relation:
+        """Groups whose key is a map: mostly a column, whose maps may have nulls inside."""
+        given, scope = self._one(depth)
+        for _ in range(_TRIES):
+            if scope.of(MAP):
+                break
+            given, scope = self._one(0)
+        key = self._dice.choice(scope.of(MAP)) if scope.of(MAP) else Column(scope.value(MAP, 1), MAP)
+        # What only Spark can compute is refused for such a key.
+        columns = [key, Column("count(*)", "bigint"), *self._calls(scope, 0, 1, last=True)]
+        return self._made("SELECT", given, " GROUP BY 1", columns, 12)
+
+    def _collected_maps(self, depth: int, *, last: bool = False) -> Relation:
         given, scope = self._one(depth)
         made = Column(scope.value(MAP, 1), MAP)
-        if self._dice.random() < 0.6:
-            # What only Spark can compute is refused for such a key.
-            columns = [made, Column("count(*)", "bigint"), *self._calls(scope, 0, 1, last=True)]
-            return self._made("SELECT", given, " GROUP BY 1", columns, 12)
         by = self._dice.choice(scope.shared() or [Column("1", "int")])
         call = self._dice.choice((f"collect_list({made.sql})", f"max_by({made.sql}, {by.sql})"))
         return self._made("SELECT", given, " GROUP BY 1", [by, Column(call, OPAQUE)], 12)
