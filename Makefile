@@ -78,7 +78,7 @@ torture-run: setup ## do N things to a running application, and compare everythi
 	PYTHONPATH=. $(python) tools/torture_run.py --faults $(N) $(TORTURE_OPTIONS)
 
 fuzz-views: setup ## compare random views with raw Spark: make fuzz-views MINUTES=60 FUZZ_OPTIONS='--seed 7'
-	$(python) tools/fuzz_views.py --minutes $(MINUTES) $(FUZZ_OPTIONS)
+	PYTHONPATH=. $(python) -m tools.fuzz_views --minutes $(MINUTES) $(FUZZ_OPTIONS)
 
 mutants: setup ## bring old bugs back, one by one, and see the fuzzer find each: make mutants MUTANTS_OPTIONS='--only 3 11'
 	PYTHONPATH=. $(python) -m tools.mutants $(MUTANTS_OPTIONS)

@@ -1,8 +1,7 @@
-#!/usr/bin/env python
 """Makes random views over random changes, and compares each with raw Spark after every batch.
 
-    tools/fuzz_views.py --rounds 100 --seed 7
-    tools/fuzz_views.py --minutes 60
+    python -m tools.fuzz_views --rounds 100 --seed 7
+    python -m tools.fuzz_views --minutes 60
 
 The round of seed S + n is replayed by --rounds 1 --seed S+n. Every third round is about expressions that fail. A
 failure prints its seed, the SQL and what differs, and is written to a file as a small program that repeats it. Exit
@@ -24,12 +23,12 @@ from rich.console import Console
 from rich.table import Table
 
 from headwater.spark.session import start_session
-from headwater.testing.fuzzing.findings import Figures, Finding
-from headwater.testing.fuzzing.plans import RoundPlan
-from headwater.testing.fuzzing.reproducing import reproduction
-from headwater.testing.fuzzing.running import INTERPRETED, MASTER
-from headwater.testing.fuzzing.seeds import STEPS, VIEWS, plan_of, run_plan
-from headwater.testing.fuzzing.shrinking import Shrinking
+from tools.fuzzing.findings import Figures, Finding
+from tools.fuzzing.plans import RoundPlan
+from tools.fuzzing.reproducing import reproduction
+from tools.fuzzing.running import INTERPRETED, MASTER
+from tools.fuzzing.seeds import STEPS, VIEWS, plan_of, run_plan
+from tools.fuzzing.shrinking import Shrinking
 
 messages = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 _COUNTS = (

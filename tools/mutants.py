@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headwater.spark.session import start_session
-from headwater.testing.fuzzing.running import INTERPRETED, MASTER
+from tools.fuzzing.running import INTERPRETED, MASTER
 from tools.mutations import MUTANTS, Mutant, NotApplicable
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -127,13 +127,13 @@ def run(mutant: Mutant, options: argparse.Namespace, java: Java) -> Result:
 
 def _fuzz(folder: Path, options: argparse.Namespace, java: Java) -> dict[str, Any]:
     """The figures of a run of the fuzzer."""
-    command = [sys.executable, str(ROOT / "tools" / "fuzz_views.py"), "--first", "--json", "--shrink", "0"]
+    command = [sys.executable, "-m", "tools.fuzz_views", "--first", "--json", "--shrink", "0"]
     command += ["--minutes", str(options.minutes), "--seed", str(options.seed)]
     command += ["--keep", str(options.keep or folder / "findings")]
     for name in ("rounds", "views", "steps"):
         if getattr(options, name) is not None:
             command += [f"--{name}", str(getattr(options, name))]
-    environment = {**os.environ, **java.environment, "PYTHONPATH": str(folder / "src")}
+    environment = {**os.environ, **java.environment, "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{ROOT}"}
     limit = options.minutes * 60 + _ROUND_SECONDS_MAX
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False, timeout=limit)
     if done.returncode not in (0, 1) or not done.stdout:

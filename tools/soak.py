@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headwater.engine.reading import Reader
-from headwater.log.embedded import open_log
+from headwater.log.embedded.log import open_log
 from tools.soak_chart import svg
 from tools.soak_watch import (
     DRIVER,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog, open_log
 
 CUSTOMERS, PRODUCTS, ORDERS, SESSIONS = 2_000, 200, 20_000, 5_000
 """Rows are replaced, not added: what the views hold is as large after an hour as after some minutes."""

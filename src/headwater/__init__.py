@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from headwater.errors import HeadwaterError
 from headwater.log.commit import Commit, Committed, Conflict
 from headwater.log.consumer import Consumer
-from headwater.log.embedded import EmbeddedLog
-from headwater.log.embedded import open_log as open  # noqa: A004
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.log import open_log as open  # noqa: A004
 from headwater.log.lag import Lag, LagLimits
 from headwater.log.port import Log
 from headwater.log.producer import Producer, ProducerStats
-from headwater.log.reader import Batch
+from headwater.log.reading import Batch
 from headwater.log.topic import Topic
 from headwater.model.position import START, Position
 from headwater.model.record import Record

@@ -27,7 +27,7 @@ from headwater.engine.store import Excluded, Generation, Store, delete_state
 from headwater.engine.subscription import Subscription
 from headwater.engine.supervision import Retry, supervised
 from headwater.errors import ExternalError, UsageError
-from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog, open_log
 from headwater.log.options import TopicOptions
 from headwater.log.topic import Topic
 from headwater.model.inlets import HOOK_SCHEMA, STATSD_SCHEMA, Hook, HookStyle, Statsd

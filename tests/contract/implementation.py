@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from headwater.log.consumer import Consumer
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.port import Log
 from headwater.testing.clock import ManualClock
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from headwater.log.consumer import Consumer
 from headwater.log.port import End, Log, Start
-from headwater.log.reader import Batch
+from headwater.log.reading import Batch
 
 AT_ONCE = timedelta(0)
 """For waits that must find what they wait for at once, or not at all."""

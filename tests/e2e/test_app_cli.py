@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.log.embedded import open_log
+from headwater.log.embedded.log import open_log
 
 HEADWATER = str(Path(sys.executable).parent / "headwater")
 SECONDS_MAX = 300

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog, open_log
 from headwater.model.position import START
 
 HEADWATER = str(Path(sys.executable).parent / "headwater")

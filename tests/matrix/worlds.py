@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog, open_log
 from headwater.log.topic import Topic
 from headwater.model.position import START, Position
 

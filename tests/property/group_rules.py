@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from headwater.errors import Fenced, RecordsGone, UnknownTopic
-from headwater.log.reader import Batch
+from headwater.log.reading import Batch
 from tests.property.group_model import GroupModel, MemberModel, Place
 from tests.property.log_under_test import PICKS, LogUnderTest, choose
 from tests.property.model import plain, shown

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from tests.property.log_under_test import PICKS, choose
 from tests.property.rows import evolutions
 from tests.property.upkeep_rules import UpkeepRules

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from headwater.errors import PositionGone, TopicExists, UsageError
 from headwater.log.commit import Commit
 from headwater.log.consumer import Consumer
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.producer import Producer
 from headwater.log.topic import Cleanup
 from headwater.model.position import Position

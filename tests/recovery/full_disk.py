@@ -13,7 +13,7 @@ from typing import Protocol
 import pytest
 
 from headwater.errors import DiskFull
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 
 DISK_BYTES = 3 << 20
 BALLAST_BYTES = 1 << 20

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import TooManyOpenFiles
-from headwater.log import upkeep
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded import upkeep
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.system.background import background_states
 
 FILES_MAX = 1024

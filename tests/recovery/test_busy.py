@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import LogBusy
-from headwater.log import catalog
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded import catalog
+from headwater.log.embedded.log import EmbeddedLog
 
 WRITER = """
 import os, signal, sys
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.system.storage import Storage
 
 class Stopping(Storage):

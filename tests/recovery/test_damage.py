@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import Corrupt, LogReplaced
-from headwater.log import sealed
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded import sealed
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.system.storage import Storage
 from headwater.testing.damage import Damage, build_log, damage_everywhere, every_damage, segment_files
 from headwater.testing.disk import seeded

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import DiskFull, Indeterminate, StorageFailed
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.disk import seeded
 from headwater.testing.failures import WAYS, fail_everywhere
 from headwater.testing.storage import FailingStorage, Failure, Operation

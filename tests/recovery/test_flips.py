@@ -14,7 +14,7 @@ from headwater.engine.failures import StoreUnusable
 from headwater.engine.reading import Reader
 from headwater.engine.store import Store, delete_state
 from headwater.errors import CatalogUnusable
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.flips import Target, build_targets, flip_bits, sample_bits
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.system.sqlite import Connection
 from headwater.system.storage import Storage
 from headwater.testing.storage import PowerCut

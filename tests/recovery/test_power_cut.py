@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.disk import EVERYTHING, NOTHING_UNSYNCED
 from headwater.testing.powercut import count_operations, cut_everywhere, sample
 from headwater.testing.script import Script

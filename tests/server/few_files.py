@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from headwater.engine.reading import Reader
-from headwater.log.embedded import open_log
+from headwater.log.embedded.log import open_log
 from headwater.server.limits import Limits
 from headwater.server.running import Address, Server
 from headwater.server.service import Service

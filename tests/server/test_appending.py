@@ -10,7 +10,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from headwater.log.embedded import open_log
+from headwater.log.embedded.log import open_log
 from headwater.server.records import forget_keys
 from tests.server.shop import Shop, opened
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headwater.log.embedded import open_log
+from headwater.log.embedded.log import open_log
 from tests.server.shop import Event, added_up, application, following
 from tests.unit.engine.samples import Driver, zset
 

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.engine.store import Excluded
-from headwater.log.embedded import EmbeddedLog, open_log
-from headwater.testing.fuzzing.expressions import Column
-from headwater.testing.fuzzing.oracle import Oracle, RawFailed
-from headwater.testing.fuzzing.relations import Source
-from headwater.testing.fuzzing.subqueries import Subqueries
+from headwater.log.embedded.log import EmbeddedLog, open_log
+from tools.fuzzing.expressions import Column
+from tools.fuzzing.oracle import Oracle, RawFailed
+from tools.fuzzing.relations import Source
+from tools.fuzzing.subqueries import Subqueries
 
 ROWS = [
     {"id": number, "g": "ab"[number % 2], "v": number // 4, "x": (1e16, 1.0, -1e16, 3.0)[number // 2]}

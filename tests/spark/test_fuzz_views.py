@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 from headwater.app import App
 from headwater.engine.reading import Snapshot
 from headwater.spark.planner import Planner
-from headwater.testing.fuzzing.changes import Change
-from headwater.testing.fuzzing.findings import Figures
-from headwater.testing.fuzzing.oracle import Oracle, RawFailed
-from headwater.testing.fuzzing.plans import Leg, RoundPlan, Step
-from headwater.testing.fuzzing.seeds import plan_of, run_plan
-from headwater.testing.fuzzing.topics import TopicPlan
+from tools.fuzzing.changes import Change
+from tools.fuzzing.findings import Figures
+from tools.fuzzing.oracle import Oracle, RawFailed
+from tools.fuzzing.plans import Leg, RoundPlan, Step
+from tools.fuzzing.seeds import plan_of, run_plan
+from tools.fuzzing.topics import TopicPlan
 
 
 @pytest.mark.timeout(900)

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.topic import Topic
 from headwater.spark.disturbing import DISTURBING_SETTINGS
 from headwater.spark.program import topic_schema

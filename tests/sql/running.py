@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from headwater.app import App
 from headwater.engine.comparison import Difference, differences
 from headwater.engine.pipeline import Pipeline
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.spark.program import Program
 from headwater.spark.raw import FEW_ROWS
 from headwater.spark.verification import Batches

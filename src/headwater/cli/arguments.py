@@ -9,7 +9,7 @@ import typer
 
 from headwater.cli.failures import Declined
 from headwater.errors import UsageError
-from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog, open_log
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of the log.", show_default=False)]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]

@@ -8,7 +8,7 @@ from typing import Any
 from headwater.cdc.debezium import from_debezium, to_debezium, truncates
 from headwater.cli.inputs import InputBatch
 from headwater.errors import UsageError
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.record import Record
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwater.log.embedded import EmbeddedLog
-from headwater.log.segments import Segment
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.segments import Segment
 
 
 @dataclass(frozen=True, slots=True)

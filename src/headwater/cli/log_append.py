@@ -19,7 +19,7 @@ from headwater.cli.output import complain, count, hint, print_json, say, warn
 from headwater.cli.progress import Bar, uninterrupted
 from headwater.errors import HeadwaterError, Indeterminate, InternalError, InvalidRecords, UsageError
 from headwater.log.commit import Conflict
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import Position
 from headwater.system.names import check_name
 

@@ -14,9 +14,9 @@ from headwater.cli.output import Column, count, folding, hint, number, print_jso
 from headwater.cli.progress import Bar
 from headwater.cli.quantities import format_size, parse_size
 from headwater.cli.topic_page import finding_json, offsets_of, segment_json
-from headwater.log.check import Finding
-from headwater.log.embedded import EmbeddedLog
-from headwater.log.segments import Segment
+from headwater.log.embedded.check import Finding
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.segments import Segment
 
 PANEL = "Care"
 NONE = "none"

@@ -15,7 +15,7 @@ from headwater.cli.debezium import event_line
 from headwater.cli.places import parse_end, parse_start
 from headwater.cli.values import RecordText
 from headwater.errors import UsageError
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.port import Start
 from headwater.model.encoding import format_instant
 from headwater.model.record import Record

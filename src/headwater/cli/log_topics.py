@@ -13,7 +13,7 @@ from headwater.cli.output import Column, count, folding, hint, number, print_jso
 from headwater.cli.quantities import format_duration, format_size, parse_duration, parse_size
 from headwater.cli.topic_page import page_of, print_page
 from headwater.errors import Determinate, StorageFailed, UsageError
-from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog, open_log
 from headwater.log.options import TopicOptions
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl

@@ -10,9 +10,9 @@ import pyarrow as pa
 from headwater.cli.holdings import Holding, holdings
 from headwater.cli.output import Column, folding, number, print_line, print_table
 from headwater.cli.quantities import format_duration, format_size
-from headwater.log.check import Finding
-from headwater.log.embedded import EmbeddedLog
-from headwater.log.segments import Segment
+from headwater.log.embedded.check import Finding
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.segments import Segment
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl, format_type
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headwater.engine.batch import Batch
 from headwater.engine.failures import ViewFailed
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
 

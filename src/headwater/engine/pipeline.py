@@ -16,8 +16,8 @@ from headwater.engine.isolation import isolate
 from headwater.engine.manifest import Size
 from headwater.engine.runs import Run
 from headwater.engine.store import Excluded, Store
-from headwater.log.embedded import EmbeddedLog
-from headwater.log.follow import microseconds
+from headwater.log.embedded.follow import microseconds
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import START, Position
 
 BATCH_ROWS_MAX = 4_000_000

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from headwater.engine.failures import RecordFailed
 from headwater.engine.pipeline import Pipeline, Program
 from headwater.errors import HeadwaterError
-from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog, open_log
 
 ROWS = 200
 """The newest records of a topic that are taken along."""

@@ -12,9 +12,9 @@ from typing import Self
 from headwater.errors import ExternalError, Fenced, RecordsGone, UsageError
 from headwater.log.arguments import seconds_of
 from headwater.log.commit import Committed, Conflict, OffsetMove, Request
-from headwater.log.groups import Claim, Membership
+from headwater.log.membership import Claim, Membership
 from headwater.log.options import OnGone
-from headwater.log.reader import FILES_OPEN_MAX, Batch, PartitionReader
+from headwater.log.reading import FILES_OPEN_MAX, Batch, PartitionReader
 from headwater.log.topic import Topic
 from headwater.system.background import Background
 from headwater.system.wake import Wake

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, Unpack
 import pyarrow as pa
 
 from headwater.log.commit import Commit
-from headwater.log.reader import Batch
+from headwater.log.reading import Batch
 from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.model.record import Record

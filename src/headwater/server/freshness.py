@@ -9,9 +9,9 @@ from typing import Any
 from headwater.engine.reading import Reader
 from headwater.engine.store import Generation
 from headwater.errors import HeadwaterError
-from headwater.log.embedded import EmbeddedLog
-from headwater.log.follow import microseconds
-from headwater.log.segments import Segment
+from headwater.log.embedded.follow import microseconds
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.segments import Segment
 from headwater.model.position import Position
 from headwater.server.processes import Process, Processes
 from headwater.system.clock import Clock

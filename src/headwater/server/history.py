@@ -12,7 +12,7 @@ from headwater.engine.manifest import Size
 from headwater.engine.reading import Reader
 from headwater.engine.store import Generation, Published
 from headwater.errors import HeadwaterError
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.encoding import format_instant
 from headwater.server.batches import freshness
 from headwater.server.freshness import Freshness

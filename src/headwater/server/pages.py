@@ -9,7 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from headwater.errors import UsageError
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.port import Start as LogStart
 from headwater.log.topic import Topic
 from headwater.model.encoding import format_instant, json_rows

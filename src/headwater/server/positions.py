@@ -13,7 +13,7 @@ from typing import Protocol
 from headwater.engine.failures import NotYet
 from headwater.engine.reading import Reader
 from headwater.errors import HeadwaterError
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import START, Position
 from headwater.system.background import Background
 

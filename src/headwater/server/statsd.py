@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.errors import HeadwaterError, UsageError
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.inlets import Statsd
 from headwater.system.background import Background
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from starlette.responses import Response
 
+from headwater.log.embedded.segments import Segment
 from headwater.log.lag import Lag, LagLimits
-from headwater.log.segments import Segment
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl, format_type
 from headwater.model.encoding import format_instant

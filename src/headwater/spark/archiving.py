@@ -18,7 +18,7 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from headwater.engine.pipeline import Pipeline
-from headwater.log.embedded import open_log
+from headwater.log.embedded.log import open_log
 from headwater.spark.archive import BACKGROUND, QUIET, find_archive, place
 from headwater.spark.runtime import Runtime
 from headwater.spark.session import start_session

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headwater.engine.batch import Batch
 from headwater.engine.cutting import COMMIT, OFFSET, up_to
-from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog, open_log
 from headwater.model.position import Position
 
 

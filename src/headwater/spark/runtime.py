@@ -13,7 +13,7 @@ from headwater.engine.manifest import Size
 from headwater.engine.rehearsal import rehearse
 from headwater.engine.store import Excluded
 from headwater.errors import ExternalError, HeadwaterError
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import Position
 from headwater.spark.explaining import explain
 from headwater.spark.program import Program, meaning

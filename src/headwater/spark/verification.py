@@ -21,7 +21,7 @@ from headwater.engine.failures import ViewFailed
 from headwater.engine.functions import Function
 from headwater.engine.store import Excluded
 from headwater.errors import HeadwaterError
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.spark.catalyst import Catalyst

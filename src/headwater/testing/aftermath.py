@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.log.commit import Committed
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.clock import ManualClock
 from headwater.testing.disk import Disk, seeded
 from headwater.testing.expectation import STEP, Entry, Expectation, InFlight, Removable, compare, require, settled

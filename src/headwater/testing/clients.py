@@ -15,7 +15,7 @@ from headwater.errors import Determinate, Fenced, Indeterminate
 from headwater.log.commit import Committed
 from headwater.log.consumer import Consumer
 from headwater.log.port import Log
-from headwater.log.reader import Batch
+from headwater.log.reading import Batch
 from headwater.model.position import START
 from headwater.model.record import Record
 from headwater.testing.history import Action, Entry

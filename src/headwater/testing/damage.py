@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from headwater.errors import Corrupt
-from headwater.log import sealed
-from headwater.log.check import Finding
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded import sealed
+from headwater.log.embedded.check import Finding
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.clock import ManualClock
 from headwater.testing.disk import seeded
 from headwater.testing.expectation import require

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from headwater.errors import Corrupt, Determinate, DiskFull, HeadwaterError, Indeterminate, StorageFailed, UnknownTopic
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.expectation import require
 from headwater.testing.powercut import one_sync_at_a_time
 from headwater.testing.storage import FailingStorage, Failure, Operation

@@ -21,10 +21,10 @@ from headwater.engine.database import Database
 from headwater.engine.runs import Run
 from headwater.engine.store import Store
 from headwater.errors import HeadwaterError
-from headwater.log.catalog import NAME as CATALOG
-from headwater.log.catalog import WITNESS as CATALOG_WITNESS
-from headwater.log.catalog import Catalog
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.catalog import NAME as CATALOG
+from headwater.log.embedded.catalog import WITNESS as CATALOG_WITNESS
+from headwater.log.embedded.catalog import Catalog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
 from headwater.system.pages import PAGE_BYTES, BadPage, damaged_pages

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headwater.log import tail
+from headwater.log.embedded import tail
 from headwater.testing.aftermath import Aftermath
 from headwater.testing.disk import seeded
 from headwater.testing.script import Script

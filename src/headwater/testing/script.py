@@ -11,7 +11,7 @@ from pathlib import Path
 from headwater.errors import Determinate
 from headwater.log.commit import Commit, Committed
 from headwater.log.consumer import Consumer
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.producer import Producer
 from headwater.testing.clock import ManualClock
 from headwater.testing.expectation import STEP, Entry, Expectation, Identity, InFlight, require

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.disk import seeded
 from headwater.testing.ledger import Channel, Ledger
 from headwater.testing.verdict import Verdict, judge

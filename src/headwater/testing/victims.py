@@ -11,7 +11,7 @@ from random import Random
 
 from headwater.errors import Fenced, UnknownTopic
 from headwater.log.commit import Committed
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.options import TopicOptions
 from headwater.testing.ledger import Channel
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from random import Random
 from threading import Thread
 
-from headwater.log.embedded import open_log
+from headwater.log.embedded.log import open_log
 from headwater.testing.clients import LEASE, Going, Member, Reader, Writer, create_topics
 from headwater.testing.history import Anomaly, Operation, anomalies, attempts_of
 from headwater.testing.recorder import Recorder, load_history

@@ -12,7 +12,7 @@ import pyarrow as pa
 from headwater.engine.reading import encode_schema
 from headwater.engine.runs import RunWriter
 from headwater.engine.store import Store
-from headwater.log.embedded import open_log
+from headwater.log.embedded.log import open_log
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
 

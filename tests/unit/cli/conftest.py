@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.cli.application import app
-from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog, open_log
 
 SCHEMA = "id bigint, amount decimal(12,2), at timestamp"
 

@@ -19,7 +19,7 @@ from headwater.cli.app_run import Ending
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.failures import RecordFailed, SparkStopped, WorkerLost
 from headwater.errors import InternalError
-from headwater.log.embedded import open_log
+from headwater.log.embedded.log import open_log
 from headwater.server.running import Server
 from tests.unit.cli.app_sample import definition, write_application
 from tests.unit.cli.conftest import Run

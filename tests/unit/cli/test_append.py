@@ -12,8 +12,8 @@ import pytest
 
 from headwater.cli import inputs, log_append
 from headwater.errors import DiskFull
-from headwater.log.embedded import EmbeddedLog
-from headwater.log.writer import Writer
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.writer import Writer
 from tests.unit.cli.conftest import Ran, Run
 
 

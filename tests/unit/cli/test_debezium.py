@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from tests.unit.cli.conftest import Run
 
 

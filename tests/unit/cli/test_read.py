@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from tests.unit.cli.conftest import Run
 
 

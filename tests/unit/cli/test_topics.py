@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog, open_log
 from tests.unit.cli.conftest import SCHEMA, Run
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.cli.values import RecordText, readable
-from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog, open_log
 from headwater.model.ddl import parse_ddl
 from headwater.model.encoding import encoder
 

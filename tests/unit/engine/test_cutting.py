@@ -11,7 +11,7 @@ import pytest
 from headwater.engine import cutting
 from headwater.engine.batch import Piece
 from headwater.engine.cutting import Cut, Cutter
-from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog, open_log
 from headwater.model.position import START, Position
 from headwater.model.types import CommitNumber
 

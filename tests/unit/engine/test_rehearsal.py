@@ -11,7 +11,7 @@ import pytest
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.failures import WorkerLost
 from headwater.engine.rehearsal import ROWS, rehearse
-from headwater.log.embedded import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog, open_log
 
 
 class Program:

@@ -13,7 +13,7 @@ import pytest
 
 from headwater.errors import Fenced, UsageError
 from headwater.log.consumer import Consumer
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.clock import ManualClock
 
 AT_ONCE = timedelta(0)

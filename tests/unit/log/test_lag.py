@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import UnknownGroup
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.lag import RISK_ALARM, Lag, LagLimits
 from headwater.testing.clock import ManualClock
 

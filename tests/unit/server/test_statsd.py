@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import UsageError
-from headwater.log.embedded import open_log
+from headwater.log.embedded.log import open_log
 from headwater.model.inlets import STATSD_SCHEMA, Statsd
 from headwater.server.statsd import Listener, kernel_drops, parse
 

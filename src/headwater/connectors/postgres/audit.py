@@ -34,7 +34,7 @@ from headwater.connectors.postgres.snapshot import Progress, blocks_of
 from headwater.connectors.postgres.state import change_state
 from headwater.connectors.postgres.tables import Table
 from headwater.errors import UsageError
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 
 WAIT_SECONDS_MAX = 60.0
 # More keys than these, or longer ones, do not wait in a bookmark: the whole table is read instead.

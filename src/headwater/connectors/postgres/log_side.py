@@ -19,7 +19,7 @@ from headwater.cdc.texts import to_texts
 from headwater.connectors.postgres.occurrences import ROW
 from headwater.connectors.postgres.tables import Table
 from headwater.log.port import Log
-from headwater.log.reader import Batch
+from headwater.log.reading import Batch
 from headwater.model.hashing import hash_columns
 
 _PLACE = ["_offset", "_deleted", "_headers"]

@@ -20,7 +20,7 @@ from headwater.connectors.postgres.state import DROPPED, change_state, read_stat
 from headwater.connectors.postgres.status import Status, status_of
 from headwater.connectors.postgres.tables import Tables
 from headwater.errors import UsageError
-from headwater.log.embedded import EmbeddedLog
+from headwater.log.embedded.log import EmbeddedLog
 
 
 class PostgresSource:

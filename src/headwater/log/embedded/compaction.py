@@ -1,0 +1,123 @@
+"""Compaction: keeping the newest record of every key, with its offset, and dropping what it replaced.
+
+Works on a partition's sealed segments, front to back, and puts each rewritten run in the place of the old ones in one
+transaction. Killed at any moment, it leaves a partition that is compacted up to some point, and a file to sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import UnknownTopic
+from headwater.log.embedded.catalog import Catalog
+from headwater.log.embedded.sealed import OFFSET
+from headwater.log.embedded.sealing import Sealer, replace_segments
+from headwater.log.embedded.segments import Segment, select
+from headwater.log.keys import newest_rows
+from headwater.log.topic import Topic
+from headwater.model.hashing import hash_columns
+
+# Compaction pays when at least this part of the records came since the last time.
+DIRTY_PART_MIN = 0.5
+# Keys of more records than this are looked at in several passes, so that memory stays bounded.
+ROWS_AT_ONCE_MAX = 8_000_000
+
+
+def compact_partition(
+    catalog: Catalog, sealer: Sealer, topic: Topic, partition: int, now: int, *, full: bool = False
+) -> int:
+    """Compacts what is sealed, if it pays or `full` is asked for; how many records it removed."""
+    with catalog.read() as tx:
+        segments = select(
+            tx, "topic_id = ? AND partition = ? AND state = 'sealed' ORDER BY base_offset", (topic.id, partition)
+        )
+        row = tx.execute(
+            "SELECT compacted_offset FROM partitions WHERE topic_id = ? AND partition = ?", (topic.id, partition)
+        ).fetchone()
+        if row is None:
+            raise UnknownTopic(topic.name)
+    rows = sum(segment.rows for segment in segments)
+    dirty = sum(segment.rows for segment in segments if segment.end_offset > row[0])
+    if not rows or not (full or dirty >= rows * DIRTY_PART_MIN):
+        return 0
+    keep = _newest(sealer, topic, segments, rows)
+    removed = 0
+    for run in _runs(segments, keep, topic.roll_bytes):
+        removed += _rewrite(catalog, sealer, topic, run, keep, now, horizon=segments[-1])
+    return removed
+
+
+def _newest(sealer: Sealer, topic: Topic, segments: list[Segment], rows: int) -> np.ndarray:
+    """The offsets of the newest record of every key, sorted."""
+    passes = 1 + rows // ROWS_AT_ONCE_MAX
+    found = []
+    for number in range(passes):
+        parts = [
+            table if passes == 1 else _share(table, topic, number, passes)
+            for segment in segments
+            for table in sealer.read(topic, segment, [*topic.key, OFFSET.name])
+        ]
+        found.append(newest_rows(pa.concat_tables(parts), topic.key, OFFSET.name))
+    return np.sort(np.concatenate(found))
+
+
+def _share(table: pa.Table, topic: Topic, number: int, passes: int) -> pa.Table:
+    mine = hash_columns([table[name] for name in topic.key]) % np.uint64(passes) == number
+    return table.filter(pa.array(mine))
+
+
+def _runs(segments: list[Segment], keep: np.ndarray, bytes_max: int) -> list[list[Segment]]:
+    """Neighbours that will fit into one segment once their old records are gone."""
+    runs: list[list[Segment]] = []
+    size = 0.0
+    for segment in segments:
+        kept = np.searchsorted(keep, segment.end_offset) - np.searchsorted(keep, segment.base_offset)
+        expected = segment.bytes * kept / max(1, segment.rows)
+        if not runs or size + expected > bytes_max:
+            runs.append([])
+            size = 0.0
+        runs[-1].append(segment)
+        size += expected
+    return runs
+
+
+def _rewrite(
+    catalog: Catalog, sealer: Sealer, topic: Topic, run: list[Segment], keep: np.ndarray, now: int, horizon: Segment
+) -> int:
+    forget_before = now - int(topic.settings.tombstone_grace.total_seconds() * 1e6)
+
+    def kept() -> Iterator[pa.Table]:
+        for segment in run:
+            for table in sealer.read(topic, segment):
+                yield _without_old(table, keep, forget_before)
+
+    content = sealer.write(topic, run[0].partition, run[0].base_offset, kept())
+    removed = sum(segment.rows for segment in run) - content.rows
+    with catalog.write() as tx:
+        present = select(tx, f"id IN ({', '.join(str(segment.id) for segment in run)}) ORDER BY base_offset")
+        if removed and present == run:
+            replace_segments(tx, run, content)
+        if present == run:
+            tx.execute(
+                "UPDATE partitions SET compacted_commit = max(compacted_commit, ?), compacted_offset = ? "
+                "WHERE topic_id = ? AND partition = ?",
+                (horizon.last_commit if removed else 0, horizon.end_offset, topic.id, run[0].partition),
+            )
+    if removed and present == run:
+        sealer.discard(run)
+        return removed
+    sealer.discard_file(content.file)
+    return 0
+
+
+def _without_old(table: pa.Table, keep: np.ndarray, forget_before: int) -> pa.Table:
+    offsets = table[OFFSET.name].to_numpy()
+    index = np.minimum(np.searchsorted(keep, offsets), len(keep) - 1)
+    newest = pa.array(keep[index] == offsets)
+    at = table["_at"].cast(pa.int64())
+    forgotten = pc.and_(table["_deleted"].fill_null(False), pc.less(at, forget_before))
+    return table.filter(pc.and_(newest, pc.invert(forgotten)))

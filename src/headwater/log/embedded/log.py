@@ -1,0 +1,490 @@
+"""The embedded log: a directory, no server, any number of processes."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import uuid
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Unpack
+
+import pyarrow as pa
+
+from headwater.errors import PositionGone, RecordsGone, UsageError
+from headwater.log.arguments import is_whole, seconds_of
+from headwater.log.commit import Commit, Committed, Conflict, Request
+from headwater.log.consumer import LEASE, Consumer
+from headwater.log.dispatch import Dispatcher
+from headwater.log.embedded.bookmarks import Bookmarks
+from headwater.log.embedded.catalog import Catalog, Durability
+from headwater.log.embedded.check import Checker, Finding, Progress, silent
+from headwater.log.embedded.directory import check_directory
+from headwater.log.embedded.follow import (
+    Follower,
+    check_not_compacted,
+    check_reached,
+    compacted_to,
+    microseconds,
+    wait_past,
+)
+from headwater.log.embedded.group_lag import lag_of
+from headwater.log.embedded.groups import CatalogMembership
+from headwater.log.embedded.intake import Intake
+from headwater.log.embedded.reader import PartitionReader
+from headwater.log.embedded.registry import Registry
+from headwater.log.embedded.repair import Repair
+from headwater.log.embedded.sealing import Sealer
+from headwater.log.embedded.segments import Segment, partition_range, select
+from headwater.log.embedded.tail import Tails
+from headwater.log.embedded.upkeep import Upkeep, UpkeepReport
+from headwater.log.embedded.writer import Writer
+from headwater.log.keys import newest_rows
+from headwater.log.lag import Lag
+from headwater.log.options import ConsumerOptions, ProducerOptions, TopicOptions, check_consumer_options
+from headwater.log.port import End, Log, Rows, Start
+from headwater.log.producer import Producer
+from headwater.log.reading import Batch
+from headwater.log.topic import Topic, TopicSettings, define_topic
+from headwater.model.evolution import conform
+from headwater.model.position import Position
+from headwater.model.record import Record
+from headwater.model.types import CommitNumber
+from headwater.system.clock import Clock
+from headwater.system.names import check_name
+from headwater.system.storage import Storage
+from headwater.system.wake import Wake
+
+# A table that compaction or retention has overtaken is read again, at a newer position, so often at most.
+TABLE_TRIES_MAX = 10
+
+_open_logs: weakref.WeakSet[EmbeddedLog] = weakref.WeakSet()
+
+
+class EmbeddedLog(Log):
+    """See `Log` for the contract. Besides, it can seal, compact, check and repair itself.
+
+    Not to be used in a child process after a fork: open it again there. It can be pickled; it is opened again then.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        durability: Durability = "fsync",
+        upkeep: bool = True,
+        storage: Storage | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.directory = Path(directory).absolute()
+        self._options: dict[str, Any] = {"durability": durability, "upkeep": upkeep}
+        self._pid = os.getpid()
+        if durability not in ("fsync", "os"):
+            raise UsageError(f"{durability!r} is not a durability.", hint="Use 'fsync' (default) or 'os'.")
+        storage, clock = storage or Storage(), clock or Clock()
+        check_directory(self.directory, storage, create=create)
+        self._clock = clock
+        self._catalog = Catalog(self.directory, storage, durability)
+        self._registry = Registry(self._catalog)
+        self._wake = Wake(self.directory / "wake")
+        self._tails = Tails(self.directory, storage, durability)
+        self._writer = Writer(self._catalog, self._tails, self._wake, clock)
+        # The position moves on, so that many short-lived processes do not all begin with the same partition.
+        self._intake = Intake(self._registry, turn=self._catalog.position())
+        self._dispatcher = Dispatcher(self._intake.prepare, self._writer.commit_all)
+        sealer = Sealer(self.directory, self._catalog, self._registry, storage, durability)
+        self._upkeep = Upkeep(self.directory, self._catalog, self._registry, storage, clock, sealer)
+        self._sealer, self._storage = sealer, storage
+        self._tails.on_roll = self._upkeep.nudge
+        self._closed = False
+        _open_logs.add(self)
+        if upkeep:
+            self._upkeep.start()
+
+    def create(
+        self,
+        name: str,
+        schema: str | pa.Schema,
+        *,
+        key: str | Sequence[str] | None = None,
+        partitions: int = 1,
+        event_time: str | None = None,
+        exist_ok: bool = False,
+        **settings: Unpack[TopicOptions],
+    ) -> Topic:
+        self._check_open()
+        keys = (key,) if isinstance(key, str) else tuple(key or ())
+        topic = define_topic(
+            name, schema, key=keys, partitions=partitions, event_time=event_time, settings=TopicSettings(**settings)
+        )
+        return self._registry.create(topic, exist_ok=exist_ok)
+
+    def alter(
+        self,
+        name: str,
+        *,
+        schema: str | pa.Schema | None = None,
+        partitions: int | None = None,
+        **settings: Unpack[TopicOptions],
+    ) -> Topic:
+        self._check_open()
+        # A lower retention is what makes room on a full disk.
+        return self._upkeep.reserve.spend(
+            lambda: self._registry.alter(name, schema=schema, partitions=partitions, settings=dict(settings))
+        )
+
+    def drop(self, name: str) -> None:
+        self._check_open()
+        for file in self._registry.drop(name):
+            self._tails.forget(file)
+            self._storage.discard(self.directory / file)
+
+    def topics(self) -> list[Topic]:
+        self._check_open()
+        return self._registry.topics()
+
+    def topic(self, name: str) -> Topic:
+        self._check_open()
+        return self._registry.topic(name)
+
+    def append(self, topic: str, rows: Rows, *, partition: int | None = None) -> Position:
+        self._check_open()
+        # Appends of several threads may share one commit; a commit of the caller's own making never does.
+        with Commit(self._intake.prepare, self._submit, mergeable=True) as commit:
+            commit.append(topic, rows, partition=partition)
+        return commit.position
+
+    def commit(
+        self,
+        *,
+        producer: Producer | None = None,
+        sequence: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Commit:
+        self._check_open()
+        if (producer is None) != (sequence is None):
+            raise UsageError("A commit is numbered by a producer and a sequence, together.")
+        numbered = producer.sequence(sequence) if producer is not None and sequence is not None else None
+        return Commit(self._intake.prepare, self._submit, sequence=numbered, headers=headers)
+
+    def producer(
+        self, topic: str | None = None, *, name: str | None = None, **options: Unpack[ProducerOptions]
+    ) -> Producer:
+        self._check_open()
+        if topic is not None:
+            self._registry.topic(topic)
+        epoch = sequence = 0
+        if name is not None:
+            epoch, sequence = self._take_producer(check_name("producer", name))
+        return Producer(self._dispatcher, topic=topic, name=name, epoch=epoch, sequence=sequence, **options)
+
+    def bookmark(self, name: str) -> object:
+        return self.bookmarks.value(name)
+
+    @property
+    def bookmarks(self) -> Bookmarks:
+        """All bookmarks, with the commits that set them."""
+        self._check_open()
+        return Bookmarks(self._catalog)
+
+    def position(self) -> Position:
+        self._check_open()
+        return Position(CommitNumber(self._catalog.position()))
+
+    def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
+        found = self.topic(topic)
+        with self._catalog.read() as tx:
+            return {partition: partition_range(tx, found, partition) for partition in range(found.partitions)}
+
+    def compacted(self, topics: Sequence[str]) -> Position:
+        self._check_open()
+        return compacted_to(self._catalog, [self.topic(name) for name in topics])
+
+    def wait(self, after: Position, timeout: timedelta) -> Position:
+        self._check_open()
+        wait_past(self._catalog, self._wake, self._wake.ticket(), after.commit, seconds_of("timeout", timeout))
+        return self.position()
+
+    def read(
+        self,
+        topics: str | Sequence[str],
+        *,
+        start: Start = "earliest",
+        end: End | None = None,
+        follow: bool = False,
+        patience: timedelta | None = None,
+    ) -> Iterator[Record]:
+        return self._follower(topics, start, end, None).records(follow=follow, patience=patience)
+
+    def batches(
+        self,
+        topics: str | Sequence[str],
+        *,
+        start: Start = "earliest",
+        end: End | None = None,
+        follow: bool = False,
+        patience: timedelta | None = None,
+        columns: Sequence[str] | None = None,
+        partition: int | None = None,
+    ) -> Iterator[Batch]:
+        return self._follower(topics, start, end, columns, partition).batches(follow=follow, patience=patience)
+
+    def scan(
+        self,
+        topic: str,
+        *,
+        start: Start = "earliest",
+        end: End | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        parts = [batch.records for batch in self.batches(topic, start=start, end=end, columns=columns)]
+        # The topic may have been altered meanwhile: later parts are in a newer schema then.
+        return _joined(parts, self._reader(self.topic(topic), 0, columns).empty())
+
+    def table(self, topic: str, *, at: Position | None = None) -> pa.Table:
+        found = self.topic(topic)
+        if not found.key:
+            raise UsageError(f"Topic {topic!r} has no key, so it is not a table.", hint="Create it with a key.")
+        if at is not None:
+            if not isinstance(at, Position):
+                raise UsageError(f"A table is read at a Position, not at {at!r}.", hint="An append returns one.")
+            check_reached(at, self._catalog.position())
+            check_not_compacted(self._catalog, found, at.commit)
+            return self._table(found, at.commit)
+        for _ in range(TABLE_TRIES_MAX - 1):
+            with suppress(PositionGone, RecordsGone):
+                return self._table(found, self._catalog.position())
+        return self._table(found, self._catalog.position())
+
+    def _table(self, topic: Topic, commit: int) -> pa.Table:
+        tables = []
+        for partition in range(topic.partitions):
+            # A key's records lie in one partition, where the offset orders them.
+            with self._reader(topic, partition, [*topic.schema.names, "_offset", "_deleted"]) as reader:
+                tables.append(_newest(reader, topic, commit))
+        # A compaction that ran meanwhile may have removed a record for one that came after the commit.
+        check_not_compacted(self._catalog, topic, commit)
+        return _joined(tables, self._reader(self.topic(topic.name), 0, topic.schema.names).empty())
+
+    def consumer(self, topics: str | Sequence[str], *, group: str, **options: Unpack[ConsumerOptions]) -> Consumer:
+        self._check_open()
+        check_name("group", group)
+        check_consumer_options(options)
+        names = [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
+        if not names:
+            raise UsageError("A consumer reads at least one topic.")
+        lease = options.get("lease", LEASE)
+        membership = CatalogMembership(
+            self._catalog,
+            self._clock,
+            group,
+            check_name("member", options.get("member", f"{os.getpid()}-{uuid.uuid4().hex[:12]}")),
+            lambda: [self._registry.topic(name) for name in names],
+            lease_seconds=seconds_of("lease", lease),
+            start=options.get("start", "earliest"),
+        )
+        return Consumer(
+            membership,
+            self._reader,
+            self._submit,
+            self._wake,
+            lease=lease,
+            on_gone=options.get("on_gone", "fail"),
+            patience=options.get("patience"),
+        )
+
+    def groups(self) -> list[str]:
+        self._check_open()
+        with self._catalog.read() as tx:
+            return [row[0] for row in tx.execute("SELECT name FROM groups ORDER BY name")]
+
+    def lag(self, group: str | None = None) -> list[Lag]:
+        with self._catalog.read():
+            topics = {topic.id: topic for topic in self.topics()}
+            return lag_of(self._catalog, topics, group, self._clock.now(), self._received_at)
+
+    def segments(self, topic: str) -> list[Segment]:
+        """The segments that hold a topic's records now, by partition and offset."""
+        with self._catalog.read() as tx:
+            return select(tx, "topic_id = ? ORDER BY partition, base_offset", (self.topic(topic).id,))
+
+    def files(self, topic: str) -> list[Path]:
+        """The Parquet files of a topic's sealed segments, for other tools; `seal` first to have everything in them."""
+        return [self.directory / segment.file for segment in self.segments(topic) if segment.state == "sealed"]
+
+    def seal(self, topic: str) -> None:
+        """Ends the active segments of a topic and turns them into Parquet, now rather than when they are full."""
+        found = self.topic(topic)
+        with self._catalog.write() as tx:
+            tx.execute("UPDATE segments SET state = 'closed' WHERE topic_id = ? AND state = 'active'", (found.id,))
+            tx.execute("UPDATE partitions SET active_segment = NULL WHERE topic_id = ?", (found.id,))
+        self._upkeep.seal()
+
+    def keep_at_most(self, bytes_max: int | None) -> None:
+        """Caps the whole log: the oldest segments of topics with cleanup='delete' go first. None lifts the cap."""
+        self._check_open()
+        if bytes_max is not None and not is_whole(bytes_max, 1):
+            raise UsageError(f"bytes_max must be a number of bytes, more than 0, not {bytes_max!r}.")
+        self._upkeep.reserve.spend(lambda: self._set_bytes_max(bytes_max))
+
+    def _set_bytes_max(self, bytes_max: int | None) -> None:
+        with self._catalog.write() as tx:
+            tx.execute("UPDATE log SET bytes_max = ?", (bytes_max,))
+
+    @property
+    def bytes_max(self) -> int | None:
+        """The cap of the whole log that `keep_at_most` has set; None if there is none."""
+        self._check_open()
+        with self._catalog.read() as tx:
+            cap: int | None = tx.execute("SELECT bytes_max FROM log").fetchone()[0]
+        return cap
+
+    def upkeep(self) -> UpkeepReport:
+        """Seals, applies retention, compacts where it pays, and sweeps, now rather than in the background."""
+        self._check_open()
+        return self._upkeep.round()
+
+    @property
+    def upkeep_failure(self) -> Exception | None:
+        """Why the last round of upkeep in the background failed; None if it did not."""
+        return self._upkeep.failure
+
+    @property
+    def upkeep_failures(self) -> int:
+        """How many rounds of upkeep in the background have failed since the log was opened."""
+        return self._upkeep.failures
+
+    def compact(self, topic: str) -> int:
+        """Compacts everything that is sealed; how many records were removed."""
+        found = self.topic(topic)
+        if found.settings.cleanup != "compact":
+            raise UsageError(
+                f"Topic {topic!r} has cleanup={found.settings.cleanup!r}.",
+                hint="Alter it to cleanup='compact' if only the newest record per key matters.",
+            )
+        return self._upkeep.compact(found)
+
+    def check(self, progress: Progress = silent) -> Iterator[Finding]:
+        """Reads everything and compares it with its checksums; what is wrong, as it is found."""
+        self._check_open()
+        return Checker(self.directory, self._catalog, self._registry).findings(progress)
+
+    def repair(self, progress: Progress = silent) -> Repair:
+        """A plan of what can be saved from damaged segments and what is lost; nothing happens until `apply`."""
+        self._check_open()
+        checker = Checker(self.directory, self._catalog, self._registry)
+        return Repair(checker, self._catalog, self._registry, self._sealer, self._clock, self._upkeep.exclusively).plan(
+            progress
+        )
+
+    def losses(self) -> list[Finding]:
+        """What repairs had to give up, ever."""
+        names = {topic.id: topic.name for topic in self.topics()}
+        with self._catalog.read() as tx:
+            rows = tx.execute("SELECT topic_id, partition, first_offset, last_offset, reason FROM losses").fetchall()
+        return [Finding(names[t], partition, "", first, last, reason) for t, partition, first, last, reason in rows]
+
+    def close(self) -> None:
+        if self._closed or self._pid != os.getpid():
+            return
+        self._closed = True
+        self._dispatcher.close()
+        self._upkeep.close()
+        self._wake.close()
+        self._tails.close()
+        self._catalog.close()
+
+    def __repr__(self) -> str:
+        return f"EmbeddedLog({str(self.directory)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopen, (str(self.directory), self._options)
+
+    def _submit(self, request: Request) -> Committed | Conflict:
+        self._check_open()
+        return self._writer.commit(request)
+
+    def _take_producer(self, name: str) -> tuple[int, int]:
+        with self._catalog.write() as tx:
+            row = tx.execute(
+                "INSERT INTO producers VALUES (?, 1, 0, 0) ON CONFLICT DO UPDATE SET epoch = epoch + 1 "
+                "RETURNING epoch, sequence",
+                (name,),
+            ).fetchone()
+        return row[0], row[1]
+
+    def _follower(
+        self,
+        topics: str | Sequence[str],
+        start: Start,
+        end: End | None,
+        columns: Sequence[str] | None,
+        partition: int | None = None,
+    ) -> Follower:
+        self._check_open()
+        parts = (self.directory, self._catalog, self._registry, self._wake, self._clock)
+        return Follower(*parts, topics, start=start, end=end, columns=columns, partition=partition)
+
+    def _received_at(self, topic: Topic, partition: int, offset: int) -> int:
+        with self._reader(topic, partition, ["_at"]) as reader:
+            batch = reader.read(offset, until_offset=offset + 1)
+        assert batch is not None, "there is a record at the offset"
+        return microseconds(batch.records["_at"][0].as_py())
+
+    def _reader(self, topic: Topic, partition: int, columns: Sequence[str] | None = None) -> PartitionReader:
+        return PartitionReader(self.directory, self._catalog, self._registry, topic, partition, columns)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("The log is closed.", hint="Open it again.")
+        if self._pid != os.getpid():
+            raise UsageError(
+                "The log was opened by the parent process.", hint="Open it again in this one: headwater.open(path)."
+            )
+
+
+def open_log(
+    directory: str | os.PathLike[str],
+    *,
+    create: bool = True,
+    durability: Durability = "fsync",
+    upkeep: bool = True,
+) -> EmbeddedLog:
+    """Opens the log in a directory, or creates it there.
+
+    `durability="os"` leaves it to the operating system when bytes reach the disk: faster, and a power cut may lose or
+    damage the newest commits; a killed process loses nothing. `upkeep=False` leaves sealing, retention and compaction
+    to other processes, or to `Log.upkeep`.
+    """
+    return EmbeddedLog(directory, create=create, durability=durability, upkeep=upkeep)
+
+
+def _reopen(directory: str, options: dict[str, Any]) -> EmbeddedLog:
+    return EmbeddedLog(directory, create=False, **options)
+
+
+def _joined(parts: Sequence[pa.Table], empty: pa.Table) -> pa.Table:
+    """All parts as one table with the columns of the empty one, which is in the newest schema."""
+    return pa.concat_tables([empty, *(conform(part, empty.schema) for part in parts)])
+
+
+def _newest(reader: PartitionReader, topic: Topic, commit: int) -> pa.Table:
+    parts, offset = list[pa.Table](), reader.first()
+    while (batch := reader.read(offset, until_commit=commit)) is not None:
+        parts.append(batch.records)
+        offset = batch.next_offset
+    records = _joined(parts, reader.empty())
+    newest = newest_rows(records, topic.key, "_offset")
+    kept = records.take(pa.array(records["_offset"].to_numpy().searchsorted(newest)))
+    return kept.filter(pa.compute.invert(kept["_deleted"])).select(topic.schema.names)
+
+
+@atexit.register
+def _close_all() -> None:
+    """What producers have taken is sent, also if a program ends without closing its logs."""
+    for log in list(_open_logs):
+        log.close()

@@ -1,0 +1,113 @@
+"""Repairing a log: a plan that shows what would be lost, and the step that carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.log.embedded.catalog import Catalog
+from headwater.log.embedded.check import Checker, Finding, Lost, Progress, Salvage, silent
+from headwater.log.embedded.registry import Registry
+from headwater.log.embedded.sealing import Sealer, replace_segments
+from headwater.log.embedded.segments import Segment, select
+from headwater.log.topic import Topic
+from headwater.system.clock import Clock
+
+DAMAGED = "damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class _Damage:
+    topic: Topic
+    segment: Segment
+    lost: list[Lost]
+    saved: int
+
+
+class Repair:
+    """What can be saved of a log's damaged segments. Nothing happens until `apply`.
+
+    The readable records of a damaged segment go to a new one; the old file is moved to the folder `damaged`. What is
+    lost is written down in the catalog (`EmbeddedLog.losses`), and reads pass over it from then on. `beyond` lists what
+    no repair can mend: damage of the catalog itself, for which a backup is needed.
+    """
+
+    def __init__(
+        self,
+        checker: Checker,
+        catalog: Catalog,
+        registry: Registry,
+        sealer: Sealer,
+        clock: Clock,
+        exclusively: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._checker, self._catalog, self._registry = checker, catalog, registry
+        self._sealer, self._clock, self._exclusively = sealer, clock, exclusively
+        self._damages: list[_Damage] = []
+        self.beyond: list[Finding] = []
+
+    def plan(self, progress: Progress = silent) -> Repair:
+        """Looks at every segment."""
+        self.beyond = list(self._checker.catalog_findings())
+        for topic, segment, lost in self._checker.damages(progress):
+            salvage = self._checker.salvage(topic, segment)
+            self._damages.append(_Damage(topic, segment, lost, sum(table.num_rows for table in salvage.records)))
+        return self
+
+    @property
+    def losses(self) -> list[Finding]:
+        """The offsets that would be lost, and why."""
+        return [
+            Finding(damage.topic.name, damage.segment.partition, damage.segment.file, first, last, reason)
+            for damage in self._damages
+            for first, last, reason in damage.lost
+        ]
+
+    @property
+    def saved(self) -> int:
+        """How many records of damaged segments would be saved."""
+        return sum(damage.saved for damage in self._damages)
+
+    def apply(self) -> None:
+        """Carries the plan out, one segment at a time; killed in between, the rest is found again by a new plan.
+
+        A segment that has lost more since the plan was made is left for a new plan to show.
+        """
+        with self._exclusively():
+            for damage in self._damages:
+                segment = self._closed(damage.segment)
+                if segment is None:
+                    continue
+                salvage = self._checker.salvage(damage.topic, segment)
+                if salvage.lost == damage.lost:
+                    self._replace(damage.topic, segment, salvage)
+        self._damages = []
+
+    def _closed(self, planned: Segment) -> Segment | None:
+        """The segment once nobody appends to it any more, with what was appended since; None if it was replaced."""
+        with self._catalog.write() as tx:
+            tx.execute("UPDATE segments SET state = 'closed' WHERE id = ? AND state = 'active'", (planned.id,))
+            tx.execute("UPDATE partitions SET active_segment = NULL WHERE active_segment = ?", (planned.id,))
+            return next(iter(select(tx, "id = ? AND file = ?", (planned.id, planned.file))), None)
+
+    def _replace(self, topic: Topic, segment: Segment, salvage: Salvage) -> None:
+        self._sealer.make_directory((self._sealer.directory / segment.file).parent)
+        content = self._sealer.write(topic, segment.partition, segment.base_offset, salvage.records)
+        self._keep_aside(self._sealer.directory, segment.file)
+        now = self._clock.now()
+        with self._catalog.write() as tx:
+            replace_segments(tx, [segment], content)
+            tx.executemany(
+                "INSERT INTO losses VALUES (?, ?, ?, ?, ?, ?)",
+                [(topic.id, segment.partition, first, last, reason, now) for first, last, reason in salvage.lost],
+            )
+        self._sealer.discard_file(segment.file)
+
+    def _keep_aside(self, directory: Path, file: str) -> None:
+        aside = directory / DAMAGED / file.replace("/", "_")
+        aside.parent.mkdir(exist_ok=True)
+        # One that is there comes from a repair that was killed.
+        with suppress(FileExistsError, FileNotFoundError):
+            aside.hardlink_to(directory / file)

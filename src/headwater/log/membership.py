@@ -1,0 +1,51 @@
+"""Membership: what a consumer needs of its group, whatever keeps the group."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from headwater.log.topic import Topic
+
+Place = tuple[int, int]
+"""A topic's id and a partition's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A partition that a member may read and move the group's offset of, as of one epoch."""
+
+    topic: Topic
+    partition: int
+    epoch: int
+    offset: int
+
+    @property
+    def place(self) -> Place:
+        return self.topic.id, self.partition
+
+
+class Membership(Protocol):
+    """One member of one group. A newer one of the same name replaces it: it is fenced from then on."""
+
+    group: str
+    member: str
+
+    def version(self) -> tuple[int, int]:
+        """Changes whenever the division of the group's partitions may have to: with the group, and with the topics."""
+
+    def renew(self, in_use: Collection[Place] = ()) -> tuple[list[Claim], tuple[int, int]]:
+        """Joins or stays, and settles what this member claims from now on; that, and the group's version.
+
+        What is `in_use` is not given back. Raises `Fenced`, and `UnknownTopic` once a topic was dropped.
+        """
+
+    def offsets(self) -> Mapping[Place, int]:
+        """Up to where each partition that this member claims is committed."""
+
+    def keep(self) -> bool:
+        """Prolongs the lease, and ends the leases that are over; whether there were any."""
+
+    def leave(self) -> None:
+        """Gives everything back."""

@@ -1,0 +1,35 @@
+"""Bookmarks with the commits that set them, listed by prefix, and forgotten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headwater.log.commit import Committed, Conflict
+from headwater.log.embedded.log import EmbeddedLog, open_log
+
+
+def note(log: EmbeddedLog, name: str, value: object) -> Committed | Conflict:
+    with log.commit() as commit:
+        commit.bookmark(name, value, expect=None)
+    return commit.result
+
+
+def test_a_bookmark_knows_its_commit(tmp_path: Path) -> None:
+    with open_log(tmp_path / "data", upkeep=False) as log:
+        for number, name in enumerate(("a.2", "b", "a.1", "a"), start=1):
+            note(log, name, number)
+        found = log.bookmarks.find("a.1")
+        assert found is not None
+        assert (found.value, found.position.commit) == (3, 3)
+        assert log.bookmarks.find("nope") is None
+        assert [(one.name, one.value) for one in log.bookmarks.beginning("a.")] == [("a.1", 3), ("a.2", 1)]
+        assert log.bookmark("b") == 2
+
+
+def test_a_forgotten_bookmark_can_be_set_again(tmp_path: Path) -> None:
+    with open_log(tmp_path / "data", upkeep=False) as log:
+        note(log, "a", 1)
+        assert isinstance(note(log, "a", 2), Conflict)
+        log.bookmarks.forget(["a", "never there"])
+        assert log.bookmark("a") is None
+        assert isinstance(note(log, "a", 2), Committed)

@@ -1,0 +1,223 @@
+"""What views should hold, according to a Spark that knows nothing of headwater.
+
+Where SQL leaves an answer open, raw Spark gives another one when its rows come in another order. Then the answer is
+headwater's to settle, and a view must be what headwater's own batch query gives. What Spark gets wrong, the ORDER BY
+of a correlated LIMIT whose column is not selected, it is asked in other words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.engine.comparison import Difference, differences
+from headwater.engine.store import Excluded
+from headwater.errors import PositionGone
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.topic import Topic
+from headwater.model.position import START, Position
+from headwater.spark.disturbing import DISTURBING_SETTINGS
+from headwater.spark.program import topic_schema
+from headwater.spark.raw import FEW_ROWS, RawSpark
+from tools.fuzzing.doubles import within
+
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
+_HASHED = "spark.sql.execution.useObjectHashAggregateExec"
+_SET = "collect_set("
+_VARIANTS: Sequence[Mapping[str, str]] = (
+    {},
+    {_PARTITIONS: "3"},
+    {_PARTITIONS: "2", _BROADCAST: "-1"},
+    {_HASHED: "false"},
+    {_PARTITIONS: "5", _HASHED: "false"},
+    {_BROADCAST: "-1"},
+    {_PARTITIONS: "2"},
+    {},
+    {_PARTITIONS: "4", _BROADCAST: "-1", _HASHED: "false"},
+    {},
+    {_PARTITIONS: "3"},
+    {},
+)
+"""Other ways to run a query; each is tried over rows in another order."""
+
+
+class RawFailed(Exception):
+    """Raw Spark fails on a query, over these rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with a view's content; nothing, if there are no differences. `open`: the SQL leaves it open."""
+
+    differences: Sequence[Difference] = ()
+    open: bool = False
+    note: str = ""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was found out about a view, which holds as long as what it reads stays as it is."""
+
+    expected: pa.Table
+    others: list[pa.Table] = field(default_factory=list)
+    right: pa.Table | None = None
+
+
+class Oracle:
+    """Runs views in raw Spark over the rows of a log at a position."""
+
+    def __init__(
+        self,
+        session: Any,
+        topics: Sequence[Topic],
+        views: Mapping[str, str],
+        reads: Mapping[str, frozenset[str]],
+        meant: Mapping[str, str] | None = None,
+    ) -> None:
+        self._raw = RawSpark(session, FEW_ROWS)
+        self._topics = {topic.name: topic for topic in topics}
+        self._views, self._reads, self._meant = views, reads, {} if meant is None else meant
+        self._rows: dict[str, pa.Table] = {}
+        self._placed: dict[str, tuple[pa.Table, int | None]] = {}
+        self._known: dict[str, _Known] = {}
+
+    def move(self, log: EmbeddedLog, position: Position, excluded: Sequence[Excluded] = ()) -> bool:
+        """Takes the rows of all topics at a position, without records that were set aside.
+
+        False if compaction has removed them, so that nobody can tell what views should have been.
+        """
+        moved = {}
+        for name, topic in self._topics.items():
+            try:
+                rows = rows_at(log, topic, position, [row for row in excluded if row.topic == name])
+            except PositionGone:
+                return False
+            if name not in self._rows or not self._rows[name].equals(rows):
+                moved[name] = rows
+        self._rows |= moved
+        self._known = {view: known for view, known in self._known.items() if not self._reads[view] & moved.keys()}
+        return True
+
+    def answer(self, view: str) -> pa.Table:
+        """What raw Spark gives for a view. Raises `RawFailed`."""
+        if view not in self._known:
+            self._known[view] = _Known(self._answer(view, None))
+        return self._known[view].expected
+
+    def forget(self, view: str) -> None:
+        """Lets a name stand for another query."""
+        self._known.pop(view, None)
+
+    def other_answers(self, view: str, count: int = len(_VARIANTS)) -> list[pa.Table]:
+        """What raw Spark gives when rows come in other orders. Raises `RawFailed`."""
+        known = self._known[view]
+        for number in range(len(known.others), count):
+            known.others.append(self._answer(view, number))
+        return known.others
+
+    def failures(self, view: str, count: int) -> list[str]:
+        """The messages of so many runs in other orders that fail, and an empty text for each that does not."""
+        found = []
+        for number in range(count):
+            try:
+                self._answer(view, number or None)
+                found.append("")
+            except RawFailed as error:
+                found.append(str(error) or "It fails.")
+        return found
+
+    def judge(self, view: str, content: pa.Table, settled: Callable[[], pa.Table]) -> Verdict:
+        """Whether a view's content is right. `settled` gives the answer of headwater's own batch query."""
+        expected = self.answer(view)
+        found = differences(content, self._cast(expected, content))
+        if not found:
+            return Verdict()
+        known = self._known[view]
+        if known.right is not None and not differences(content, known.right):
+            return Verdict(open=True)
+        others = [self._cast(other, content) for other in self.other_answers(view)]
+        expected = self._cast(expected, content)
+        if not any(differences(other, expected) for other in others):
+            same = "" if differences(content, settled()) else ", and verify would not notice"
+            return Verdict(found, note=f"all answers of raw Spark agree{same}")
+        if within(content, expected, others):
+            return Verdict(open=True)
+        return self._by_rule(view, content, settled, [expected, *others])
+
+    def _by_rule(
+        self, view: str, content: pa.Table, settled: Callable[[], pa.Table], others: Sequence[pa.Table]
+    ) -> Verdict:
+        """Whether a view's content is what headwater's own batch query gives."""
+        known = self._known[view]
+        if known.right is not None and not differences(content, known.right):
+            return Verdict(open=True)
+        rule = settled()
+        found = differences(content, rule)
+        if found and not within(content, rule, others):
+            return Verdict(found, open=True, note="left open by SQL; not what headwater's own batch query gives")
+        known.right = content
+        return Verdict(open=True)
+
+    def _cast(self, answer: pa.Table, content: pa.Table) -> pa.Table:
+        return answer.rename_columns(content.column_names).cast(content.schema)
+
+    def _answer(self, view: str, variant: int | None) -> pa.Table:
+        varied = {} if variant is None else {**_VARIANTS[variant], **DISTURBING_SETTINGS}
+        conf = self._raw.session.conf
+        try:
+            for name, value in varied.items():
+                conf.set(name, value)
+            for topic in self._reads[view] & self._topics.keys():
+                self._put(topic, variant)
+            return self._run(view, variant)
+        except Exception as error:
+            raise RawFailed(str(error)) from error
+        finally:
+            for name in varied:
+                if name in FEW_ROWS:
+                    conf.set(name, FEW_ROWS[name])
+                else:
+                    conf.unset(name)
+
+    def _run(self, view: str, variant: int | None) -> pa.Table:
+        for name in self._views:
+            if name in self._reads[view]:
+                self._raw.name(name, self._frame(name, variant))
+        return self._raw.answer(self._frame(view, variant))
+
+    def _frame(self, view: str, variant: int | None) -> Any:
+        sql = self._views[view]
+        for said, meant in self._meant.items():
+            sql = sql.replace(said, meant)
+        return self._raw.frame(sql, sorted_sets=_SET in sql, seed=variant)
+
+    def _put(self, topic: str, seed: int | None) -> None:
+        wanted = self._rows[topic], seed
+        placed = self._placed.get(topic)
+        if placed is None or placed[0] is not wanted[0] or placed[1] != seed:
+            self._raw.put(topic, wanted[0], topic_schema(self._topics[topic]), seed=seed)
+            self._placed[topic] = wanted
+
+
+def rows_at(log: EmbeddedLog, topic: Topic, position: Position, excluded: Sequence[Excluded] = ()) -> pa.Table:
+    """A topic as a query sees it: a stream's records, or a table's newest row per key. Raises `PositionGone`."""
+    if position == START:
+        return topic.schema.empty_table()
+    if topic.key and not excluded:
+        return log.table(topic.name, at=position).select(topic.schema.names)
+    records = log.scan(topic.name, end=position)
+    for row in excluded:
+        mine = pc.and_(pc.equal(records["_partition"], row.partition), pc.equal(records["_offset"], row.offset))
+        records = records.filter(pc.invert(mine))
+    if topic.key:
+        records = records.sort_by([("_commit", "ascending"), ("_offset", "ascending")])
+        keys = zip(*(records[name].to_pylist() for name in topic.key), strict=True)
+        newest = {key: number for number, key in enumerate(keys)}
+        records = records.take(pa.array(sorted(newest.values()), pa.int64()))
+        records = records.filter(pc.invert(records["_deleted"]))
+    return records.select(topic.schema.names)

@@ -1,0 +1,86 @@
+"""Running the applications of a round: opening them, changing the log, and what is said when something fails."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from headwater.app import App
+from headwater.errors import HeadwaterError
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.topic import Topic
+from tools.fuzzing.changes import append
+from tools.fuzzing.findings import Figures, Finding
+from tools.fuzzing.plans import Leg, RoundPlan, Step, create_topics
+
+MASTER = "local[2]"
+NAME = "fuzz"
+INTERPRETED = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
+"""Settings with which Spark runs views over a few rows most quickly: it makes no code of its own for them."""
+_COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""Spark's own settings: some of its functions give another value when they are compiled."""
+
+
+@contextmanager
+def timed(figures: Figures, name: str) -> Iterator[None]:
+    """Adds the time that something takes to the figures."""
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        figures.seconds[name] += time.monotonic() - began  # type: ignore[assignment]
+
+
+def open_app(plan: RoundPlan, views: Mapping[str, str], leg: Leg, folder: Path) -> App:
+    """The application of a leg."""
+    app = App(NAME, log=folder, master=MASTER, **leg.options)
+    create_topics(app.topic, plan.topics)
+    for name, sql in views.items():
+        app.view(name, sql, on_error="dead_letter" if plan.policies.get(name) == "dead_letter" else "fail")
+    return app
+
+
+def let_compile(plan: RoundPlan, app: App) -> None:
+    """Lets Spark compile what an application runs, in those rounds in which it is to."""
+    if plan.compiled:
+        for name, value in _COMPILED.items():
+            app.program.session.conf.set(name, value)
+
+
+def apply(step: Step, plan: RoundPlan, log: EmbeddedLog) -> int:
+    """Makes the commits of a step, and compacts what is to be compacted; how many topics that are."""
+    for commit in step.commits:
+        append(log, commit)
+    compacted = [topic.name for topic in plan.topics if topic.compacted and step.compact]
+    for name in compacted:
+        log.seal(name)
+        log.compact(name)
+    return len(compacted)
+
+
+def failure(error: Exception, views: Mapping[str, str], batch: int) -> Finding:
+    """An error as a finding."""
+    view = getattr(error, "view", None)
+    return Finding(view, views.get(view or "", ""), batch, error=told(error), cause=cause_of(error))
+
+
+def told(error: Exception) -> str:
+    """What an error says, and where it was raised, without Java's own frames."""
+    frames = "".join(traceback.format_tb(error.__traceback__, limit=-6))
+    said = "\n".join(line for line in str(error).splitlines() if not line.strip().startswith("at "))
+    return f"{type(error).__name__}: {said[:2000]}\n{frames}"
+
+
+def cause_of(error: Exception) -> str:
+    """By what an error is known again: its class, and the first words of what it says."""
+    words = str(error).split()[:4] if isinstance(error, HeadwaterError) else []
+    return " ".join([type(error).__name__, *words])
+
+
+def topics_of(plan: RoundPlan, log: EmbeddedLog) -> list[Topic]:
+    """The topics of a log that views of a round read."""
+    names = {topic.name for topic in plan.topics}
+    return [topic for topic in log.topics() if topic.name in names]
