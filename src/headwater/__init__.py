@@ -3,8 +3,8 @@
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from headwater.errors import HeadwaterError
-from headwater.log.commit import Commit, Committed, Conflict
+from headwater.errors import Conflict, HeadwaterError
+from headwater.log.commit import Commit, Committed
 from headwater.log.consumer import Consumer
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.log import open_log as open  # noqa: A004

@@ -10,7 +10,7 @@
     |  |- UnknownGroup
     |  |- Fenced             somebody newer holds this producer, partition or lease
     |  |- OutOfSequence      a producer skipped a sequence number
-    |  |- Conflicted         the position of a commit whose condition did not hold was asked for
+    |  |- Conflict           a bookmark was not what the commit expected
     |  |- RecordsGone        the records asked for were deleted by retention
     |  |- PositionGone       retention or compaction removed what a read at this position would have to show
     |  |- BufferFull         a producer is ahead of the disk, and its policy says so
@@ -193,8 +193,8 @@ class OutOfSequence(UsageError):
         self.producer, self.sequence, self.expected = producer, sequence, expected
 
 
-class Conflicted(UsageError):
-    code = "conflicted"
+class Conflict(UsageError):
+    code = "conflict"
 
     def __init__(self, bookmark: str, expected: object, actual: object) -> None:
         super().__init__(

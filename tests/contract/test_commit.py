@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headwater.errors import Conflicted, Fenced, InvalidRecords, OutOfSequence, UsageError
-from headwater.log.commit import Committed, Conflict
+from headwater.errors import Conflict, Fenced, InvalidRecords, OutOfSequence, UsageError
 from headwater.log.port import Log
 from tests.contract.implementation import Implementation
 from tests.contract.looking import ORDERS, numbers, orders
@@ -39,7 +38,6 @@ def test_a_commit_tells_the_offsets_it_gave(log: Log) -> None:
         commit.append("payments", orders(1, 2))
         commit.append("payments", orders(3))
         commit.append("orders", orders(1))
-    assert isinstance(commit.result, Committed)
     assert commit.result.offsets["payments", 0] == (1, 4)
     [(topic, partition)] = [place for place in commit.result.offsets if place[0] == "orders"]
     assert commit.result.offsets[topic, partition] == (0, 1)
@@ -98,38 +96,62 @@ def test_what_can_not_be_a_bookmark(log: Log, value: object) -> None:
     assert log.bookmark("place") is None
 
 
-def test_a_condition_that_does_not_hold_is_a_value(log: Log) -> None:
+def parts(conflict: Conflict | None) -> tuple[str, object, object]:
+    assert conflict is not None
+    return conflict.bookmark, conflict.expected, conflict.actual
+
+
+def test_a_condition_that_does_not_hold_raises(log: Log) -> None:
     with log.commit() as first:
         first.append("orders", orders(1))
         first.bookmark("place", {"line": 1}, expect=None)
-    assert isinstance(first.result, Committed)
-    with log.commit() as second:
+    assert first.conflict is None
+    with pytest.raises(Conflict) as error, log.commit() as second:  # noqa: PT012 (what is done before counts)
         second.append("orders", orders(2))
         second.bookmark("other", 1)
         second.bookmark("place", {"line": 2}, expect={"line": 7})
-    assert second.result == Conflict("place", expected={"line": 7}, actual={"line": 1})
-    with pytest.raises(Conflicted) as error:
+    assert parts(error.value) == ("place", {"line": 7}, {"line": 1})
+    assert second.conflict is error.value
+    with pytest.raises(Conflict):
         _ = second.position
-    assert (error.value.bookmark, error.value.actual) == ("place", {"line": 1})
     assert numbers(log, "orders") == [1]
     assert log.bookmark("other") is None
     assert log.position() == first.position
-    with log.commit() as third:
+    with pytest.raises(Conflict) as error, log.commit() as third:
         third.bookmark("place", {"line": 2}, expect=None)
-    assert third.result == Conflict("place", expected=None, actual={"line": 1})
-    with log.commit() as fourth:
+    assert parts(error.value) == ("place", None, {"line": 1})
+    with pytest.raises(Conflict) as error, log.commit() as fourth:
         fourth.bookmark("missing", 1, expect="x")
-    assert fourth.result == Conflict("missing", expected="x", actual=None)
+    assert parts(error.value) == ("missing", "x", None)
+
+
+def test_a_conflict_is_a_value_on_request(log: Log) -> None:
+    with log.commit(on_conflict="return") as first:
+        first.append("orders", orders(1))
+        first.bookmark("place", 1, expect=None)
+        with pytest.raises(UsageError):
+            _ = first.conflict
+    assert first.conflict is None
+    with log.commit(on_conflict="return") as second:
+        second.append("orders", orders(2))
+        second.bookmark("place", 2, expect=7)
+    assert parts(second.conflict) == ("place", 7, 1)
+    for asked in ("position", "result"):
+        with pytest.raises(Conflict):
+            getattr(second, asked)
+    assert numbers(log, "orders") == [1]
+    with pytest.raises(ZeroDivisionError), log.commit(on_conflict="return") as third:  # noqa: PT012 (as above)
+        third.bookmark("place", 2, expect=7)
+        raise ZeroDivisionError
 
 
 def test_several_conditions_must_all_hold(log: Log) -> None:
     with log.commit() as commit:
         commit.bookmark("a", 1)
         commit.bookmark("b", 1)
-    with log.commit() as commit:
+    with pytest.raises(Conflict), log.commit() as commit:  # noqa: PT012 (what is done before counts)
         commit.bookmark("a", 2, expect=1)
         commit.bookmark("b", 2, expect=9)
-    assert isinstance(commit.result, Conflict)
     assert (log.bookmark("a"), log.bookmark("b")) == (1, 1)
     with log.commit() as commit:
         commit.bookmark("a", 2, expect=1)
@@ -143,10 +165,10 @@ def test_of_racing_writers_one_wins_each_version(log: Log, implementation: Imple
     def count_up(writer: int) -> int:
         won = 0
         while (version := int(str(log.bookmark("version") or 0))) < 40:
-            with handles[writer % 2].commit() as commit:
+            with handles[writer % 2].commit(on_conflict="return") as commit:
                 commit.append("payments", orders(version + 1))
                 commit.bookmark("version", version + 1, expect=version or None)
-            won += isinstance(commit.result, Committed)
+            won += commit.conflict is None
         return won
 
     with ThreadPoolExecutor(4) as pool:
@@ -163,7 +185,6 @@ def test_a_repeated_commit_is_recognised(log: Log, implementation: Implementatio
     with log.commit(producer=producer, sequence=1) as again:
         again.append("orders", orders(1))
         again.bookmark("place", "wrong")
-    assert isinstance(again.result, Committed)
     assert again.result.duplicate
     assert again.position == first.position == log.position()
     assert implementation.open().bookmark("place") == 1
@@ -208,7 +229,6 @@ def test_producers_of_other_names_are_independent(log: Log) -> None:
     for producer in (one, two):
         with log.commit(producer=producer, sequence=1) as commit:
             commit.append("payments", orders(1))
-        assert isinstance(commit.result, Committed)
         assert not commit.result.duplicate
     assert numbers(log, "payments") == [1, 1]
 
@@ -224,10 +244,8 @@ def test_only_a_named_producer_numbers_commits(log: Log) -> None:
 
 def test_a_conflict_uses_up_no_number(log: Log) -> None:
     producer = log.producer(name="import")
-    with log.commit(producer=producer, sequence=1) as commit:
+    with pytest.raises(Conflict), log.commit(producer=producer, sequence=1) as commit:
         commit.bookmark("place", 1, expect="something else")
-    assert isinstance(commit.result, Conflict)
     with log.commit(producer=producer, sequence=1) as commit:
         commit.bookmark("place", 1, expect=None)
-    assert isinstance(commit.result, Committed)
     assert not commit.result.duplicate

@@ -88,7 +88,6 @@ def test_dead_letters_are_counted_in_the_result(log: Log) -> None:
     log.create("events", SCHEMA, dead_letter="events.dead")
     with log.commit() as commit:
         commit.append("events", [{"id": 1}, {"id": "two"}, {"wrong": 3}])
-    assert isinstance(commit.result, hw.Committed)
     assert commit.result.dead_letters == 2
 
 

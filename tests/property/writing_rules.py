@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from headwater.errors import Fenced, InvalidRecords, OutOfSequence
-from headwater.log.commit import Committed, Conflict
 from tests.property.log_under_test import PICKS, LogUnderTest, choose
 from tests.property.model import Addition, ProducerModel
 from tests.property.rows import keys, rows, to_arrow
@@ -35,7 +34,6 @@ class WritingRules(LogUnderTest):
         if topic is not None:
             with self.log.commit() as commit:
                 commit.append(topic.name, [{"id": 1}, {"id": 2}])
-            assert isinstance(commit.result, Committed)
             [(_, partition)] = commit.result.offsets
             additions = [Addition(topic.name, partition, {"id": number}) for number in (1, 2)]
             self.model.append(self.clock.now(), additions)
@@ -66,7 +64,7 @@ class WritingRules(LogUnderTest):
         fill, additions = self.draw_commit(data, headers)
         actual = self.model.bookmarks.get("right")
         expected: object = actual if right else [actual]
-        with self.log.commit(headers=headers) as commit:
+        with self.log.commit(headers=headers, on_conflict="return") as commit:
             fill(commit)
             commit.bookmark("left", value)
             commit.bookmark("right", {"value": value}, expect=expected)
@@ -74,7 +72,9 @@ class WritingRules(LogUnderTest):
             self.model.append(self.clock.now(), additions, {"left": value, "right": {"value": value}})
             assert commit.position.commit == self.model.commit
         else:
-            assert commit.result == Conflict("right", expected, actual)
+            conflict = commit.conflict
+            assert conflict is not None
+            assert (conflict.bookmark, conflict.expected, conflict.actual) == ("right", expected, actual)
 
     def take_producer(self, name: str) -> None:
         model = self.model.producers.setdefault(name, ProducerModel())
@@ -103,7 +103,6 @@ class WritingRules(LogUnderTest):
             return
         with commit:
             fill(commit)
-        assert isinstance(commit.result, Committed)
         assert commit.result.duplicate == (number <= model.sequence)
         if number > model.sequence:
             self.model.begin(self.clock.now())

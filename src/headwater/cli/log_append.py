@@ -18,7 +18,6 @@ from headwater.cli.misfits import misfit
 from headwater.cli.output import complain, count, hint, print_json, say, warn
 from headwater.cli.progress import Bar, uninterrupted
 from headwater.errors import HeadwaterError, Indeterminate, InternalError, InvalidRecords, UsageError
-from headwater.log.commit import Conflict
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import Position
 from headwater.system.names import check_name
@@ -69,19 +68,19 @@ class Appender:
         else:
             self.lines = batch.numbers
         with uninterrupted():
-            with self._log.commit(headers=request.headers) as commit:
+            with self._log.commit(headers=request.headers, on_conflict="return") as commit:
                 if request.delete:
                     commit.delete(request.topic, rows)
                 else:
                     commit.append(request.topic, rows, partition=request.partition)
                 if request.bookmark is not None:
                     commit.bookmark(request.bookmark, remembered, expect=self._remembered)
-            result = commit.result
-            if isinstance(result, Conflict):
+            if commit.conflict is not None:
                 raise UsageError(
                     "Another process appends with the same --resume name.",
                     hint="Wait until it has ended, or use another name.",
                 )
+            result = commit.result
             self.done, self._remembered, self.position = done, remembered, result.position
             self.dead_letters += sum(
                 end - first for (topic, _), (first, end) in result.offsets.items() if topic == self.dead_letter

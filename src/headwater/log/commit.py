@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.errors import Conflicted, UsageError
+from headwater.errors import Conflict, UsageError
 from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.system.names import check_name
@@ -46,17 +46,9 @@ class Committed:
     dead_letters: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Nothing happened: the bookmark was not what the commit expected. `actual` is what it is."""
-
-    bookmark: str
-    expected: object
-    actual: object
-
-
 Numbers = npt.NDArray[np.int64]
-Outcome = Committed | Conflict | UsageError
+OnConflict = Literal["raise", "return"]
+Outcome = Committed | UsageError
 """What the writer makes of one request; an error concerns this request alone, not the others of its group."""
 
 
@@ -133,7 +125,7 @@ class Request:
     def is_done(self) -> bool:
         return self.outcome is not None or self.error is not None
 
-    def settle(self) -> Committed | Conflict:
+    def settle(self) -> Committed:
         """The outcome, once the writer is done with the request. Raises what stands in the way of one."""
         if self.error is not None:
             raise self.error
@@ -168,16 +160,18 @@ class Commit:
     def __init__(
         self,
         prepare: Prepare,
-        submit: Callable[[Request], Committed | Conflict],
+        submit: Callable[[Request], Committed],
         *,
         sequence: Sequence | None = None,
         headers: Mapping[str, str] | None = None,
         mergeable: bool = False,
+        on_conflict: OnConflict = "raise",
     ) -> None:
         self._prepare, self._submit = prepare, submit
-        self._headers = headers
+        self._headers, self._on_conflict = headers, on_conflict
         self._request = Request(sequence=sequence, mergeable=mergeable)
-        self._result: Committed | Conflict | None = None
+        self._result: Committed | None = None
+        self._conflict: Conflict | None = None
         self._moved: list[tuple[Consumer, list[OffsetMove]]] = []
         self._ended = False
 
@@ -214,7 +208,8 @@ class Commit:
     def bookmark(self, name: str, value: object, *, expect: object = ANYTHING) -> None:
         """Sets a named value with the commit: a connector's position, or a stream's version.
 
-        With `expect` the commit happens only if the bookmark has that value now (None: if it does not exist).
+        With `expect` the commit happens only if the bookmark has that value now (None: if it does not exist); otherwise
+        the block raises `Conflict` at its end, or `conflict` has it with `on_conflict="return"`.
         """
         self._check_open()
         check_name("bookmark", name)
@@ -240,9 +235,13 @@ class Commit:
         try:
             if kind is None:
                 self._result = self._submit(self._request)
+        except Conflict as conflict:
+            self._conflict = conflict
+            if self._on_conflict == "raise":
+                raise
         finally:
             for consumer, moves in self._moved:
-                if isinstance(self._result, Committed):
+                if self._result is not None:
                     consumer.committed(moves)
                 else:
                     consumer.rewind()
@@ -257,19 +256,25 @@ class Commit:
         return self._request.dead_letters
 
     @property
-    def result(self) -> Committed | Conflict:
-        """What came of it, once the block has ended."""
+    def result(self) -> Committed:
+        """What was committed, once the block has ended. Raises the `Conflict`, if there was one."""
+        if self._conflict is not None:
+            raise self._conflict
         if self._result is None:
             raise UsageError("The commit has not ended.", hint="Ask after the with block.")
         return self._result
 
     @property
+    def conflict(self) -> Conflict | None:
+        """Which condition did not hold, so that nothing was committed; None if all did."""
+        if self._conflict is None and self._result is None:
+            raise UsageError("The commit has not ended.", hint="Ask after the with block.")
+        return self._conflict
+
+    @property
     def position(self) -> Position:
-        """Where the log was after this commit. Raises `Conflicted` if its condition did not hold."""
-        result = self.result
-        if isinstance(result, Conflict):
-            raise Conflicted(result.bookmark, result.expected, result.actual)
-        return result.position
+        """Where the log was after this commit. Raises the `Conflict`, if there was one."""
+        return self.result.position
 
 
 def _json(name: str, value: object) -> str:

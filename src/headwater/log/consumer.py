@@ -11,7 +11,7 @@ from typing import Self
 
 from headwater.errors import ExternalError, Fenced, RecordsGone, UsageError
 from headwater.log.arguments import seconds_of
-from headwater.log.commit import Committed, Conflict, OffsetMove, Request
+from headwater.log.commit import Committed, OffsetMove, Request
 from headwater.log.membership import Claim, Membership
 from headwater.log.options import OnGone
 from headwater.log.reading import FILES_OPEN_MAX, Batch, PartitionReader
@@ -36,7 +36,7 @@ class Consumer:
         self,
         membership: Membership,
         open_reader: Callable[[Topic, int], PartitionReader],
-        submit: Callable[[Request], Committed | Conflict],
+        submit: Callable[[Request], Committed],
         wake: Wake,
         *,
         lease: timedelta = LEASE,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, Unpack
 
 import pyarrow as pa
 
-from headwater.log.commit import Commit
+from headwater.log.commit import Commit, OnConflict
 from headwater.log.reading import Batch
 from headwater.log.topic import Topic
 from headwater.model.position import Position
@@ -105,10 +105,13 @@ class Log(ABC):
         producer: Producer | None = None,
         sequence: int | None = None,
         headers: Mapping[str, str] | None = None,
+        on_conflict: OnConflict = "raise",
     ) -> Commit:
         """A commit over any number of topics, to fill in a `with` block. `headers` go to every record in it.
 
-        With a named producer and a sequence number (1, 2, 3 …) a commit that is repeated is recognised.
+        With a named producer and a sequence number (1, 2, 3 …) a commit that is repeated is recognised. If a bookmark
+        is not what the commit expects, the block raises `Conflict`; with `on_conflict="return"` it does not raise, and
+        `commit.conflict` has the conflict.
         """
 
     @abstractmethod

@@ -17,8 +17,7 @@ from typing import Literal
 from starlette.responses import Response
 
 from headwater.engine.store import Excluded
-from headwater.errors import UnknownTopic, UsageError
-from headwater.log.commit import Conflict
+from headwater.errors import Conflict, UnknownTopic, UsageError
 from headwater.model.encoding import format_instant
 from headwater.model.position import Position
 from headwater.server import bodies
@@ -192,11 +191,11 @@ def _send(service: Service, identity: str, body: bytes) -> dict[str, object]:
         raise bad_request("The body is one object: the record as it shall be appended.", "Take the original, fixed.")
     letter = find(service, identity)
     place = Place.parse(identity)
-    with service.log.commit() as commit:
+    with service.log.commit(on_conflict="return") as commit:
         commit.append(str(letter["topic"]), fixed[0])
         commit.bookmark(place.bookmark, _outcome("sent"), expect=None)
-    if isinstance(commit.result, Conflict):
-        raise _dealt_with(identity, commit.result)
+    if commit.conflict is not None:
+        raise _dealt_with(identity, commit.conflict)
     return {
         "id": identity,
         "state": "sent",
@@ -212,10 +211,10 @@ async def discard(call: Call) -> Response:
 
 def _discard(service: Service, identity: str) -> dict[str, object]:
     find(service, identity)
-    with service.log.commit() as commit:
+    with service.log.commit(on_conflict="return") as commit:
         commit.bookmark(Place.parse(identity).bookmark, _outcome("discarded"), expect=None)
-    if isinstance(commit.result, Conflict):
-        raise _dealt_with(identity, commit.result)
+    if commit.conflict is not None:
+        raise _dealt_with(identity, commit.conflict)
     return {"id": identity, "state": "discarded", "position": str(commit.position), "dead_letters": 0}
 
 

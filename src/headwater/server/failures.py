@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from headwater.engine.failures import NotYet, QueryEnded, RecordFailed, UnknownView
 from headwater.errors import (
     BufferFull,
-    Conflicted,
+    Conflict,
     Determinate,
     DiskFull,
     Fenced,
@@ -36,7 +36,7 @@ STATUS: tuple[tuple[type[HeadwaterError], int], ...] = (
     (RecordsGone, 410),
     (PositionGone, 410),
     (Fenced, 409),
-    (Conflicted, 409),
+    (Conflict, 409),
     (BufferFull, 429),
     (UsageError, 400),
     (NotYet, 504),

@@ -12,7 +12,7 @@ import pyarrow as pa
 from starlette.responses import Response
 
 from headwater.errors import RecordsGone, UsageError
-from headwater.log.commit import Committed, Conflict
+from headwater.log.commit import Committed
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
 from headwater.server import bodies, sse
@@ -77,7 +77,6 @@ def append_body(
     if key is None:
         with service.log.commit() as commit:
             commit.append(topic, rows, partition=partition)
-        assert isinstance(commit.result, Committed), "a commit without a condition cannot conflict"
         return _appended(service, topic, commit.result, records)
     return append_once(service, topic, rows, key, body, records=records, partition=partition)
 
@@ -98,7 +97,7 @@ def append_once(
     the key came with another body.
     """
     name = KEY_PREFIX + hashlib.sha256(f"{topic}\0{key}".encode()).hexdigest()
-    with service.log.commit() as commit:
+    with service.log.commit(on_conflict="return") as commit:
         commit.append(topic, rows, partition=partition)
         about = {
             "body": hashlib.sha256(body).hexdigest(),
@@ -107,7 +106,7 @@ def append_once(
             "at": datetime.now(UTC).timestamp(),
         }
         commit.bookmark(name, about, expect=None)
-    if isinstance(commit.result, Conflict):
+    if commit.conflict is not None:
         return _duplicate(service, name, about)
     return _appended(service, topic, commit.result, records)
 

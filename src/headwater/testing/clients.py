@@ -108,7 +108,6 @@ class Writer:
                 for entries in pieces:
                     append(commit.append, entries)
                 give_up_if(abort)
-            assert isinstance(commit.result, Committed)
             sending.sent = placed(sending.sent, commit.result)
 
     def _place(self) -> str:
@@ -167,7 +166,6 @@ class Member:
             except Abort:
                 consumer.rewind()
                 raise
-            assert isinstance(commit.result, Committed)
             settling.sent = placed(sent, commit.result)
 
     def _made_of(self, delivered: Sequence[Entry]) -> list[Entry]:

@@ -15,7 +15,6 @@ from headwater.connectors.postgres.incremental import Incremental, keys_job, new
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.state import DROPPED, STREAMING, change_state, read_state
 from headwater.connectors.postgres.tables import Tables
-from headwater.log.commit import Conflict
 
 OPTIONS = CaptureOptions("s", Address({}), tables=["*"])
 
@@ -38,9 +37,9 @@ def begun(log: hw.EmbeddedLog, *jobs: Any) -> tuple[Tables, Incremental]:
 
 def commit(log: hw.EmbeddedLog, incremental: Incremental) -> None:
     while True:
-        with log.commit() as commit:
+        with log.commit(on_conflict="return") as commit:
             incremental.moves(commit)
-        if not isinstance(commit.result, Conflict):
+        if commit.conflict is None:
             break
         incremental.conflicted()
     incremental.committed()

@@ -43,7 +43,7 @@ from headwater.connectors.postgres.staging import Staging
 from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables, TablesMoved, key_not_held
 from headwater.connectors.postgres.unchanged import Ask, Memory, sliced, with_unchanged
 from headwater.errors import CaptureOvertaken, InvalidRecords, SchemaError
-from headwater.log.commit import Commit, Conflict
+from headwater.log.commit import Commit
 from headwater.log.port import Log
 
 Fill = Callable[[Commit], None]
@@ -354,7 +354,7 @@ class Applier:
         position = position_of(lsn, last.committed_at if last is not None else None)
         while True:
             try:
-                with self._log.commit() as commit:
+                with self._log.commit(on_conflict="return") as commit:
                     fill(commit)
                     commit.bookmark(names.position, position, expect=self._position)
                     tables = self._tables.moves(commit)
@@ -362,12 +362,12 @@ class Applier:
             except (InvalidRecords, SchemaError) as error:
                 self._stop(error, lsn)
                 continue
-            result = commit.result
-            if not isinstance(result, Conflict):
+            conflict = commit.conflict
+            if conflict is None:
                 break
-            if result.bookmark == names.position:
-                raise CaptureOvertaken(self._options.name, str(result.expected), str(result.actual))
-            if result.bookmark == names.tables:
+            if conflict.bookmark == names.position:
+                raise CaptureOvertaken(self._options.name, str(conflict.expected), str(conflict.actual))
+            if conflict.bookmark == names.tables:
                 raise TablesMoved
             self._observer.conflicted()
         self._observer.committed()

@@ -20,7 +20,6 @@ from headwater.connectors.postgres.setup import create_slot
 from headwater.connectors.postgres.snapshot import completed
 from headwater.connectors.postgres.staging import Staging
 from headwater.connectors.postgres.tables import Table, Tables, TablesMoved
-from headwater.log.commit import Conflict
 from headwater.log.port import Log
 
 
@@ -33,12 +32,12 @@ def read_at_once(
     try:
         place = _read(log, options, table, source, staging)
         tables.read_at(table, place)
-        with log.commit() as commit:
+        with log.commit(on_conflict="return") as commit:
             for topic, rows in staging.tables():
                 commit.append(topic, rows)
             moved = tables.moves(commit)
             incremental.without(job, commit)
-        if isinstance(commit.result, Conflict):
+        if commit.conflict is not None:
             raise TablesMoved
         tables.moved(moved)
     finally:

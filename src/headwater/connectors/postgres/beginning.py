@@ -37,7 +37,7 @@ from headwater.connectors.postgres.state import CREATING, FIRST, STREAMING, chan
 from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables, unfit_key
 from headwater.connectors.postgres.unchanged import Ask
 from headwater.errors import CaptureOvertaken, CaptureRefused, Missing
-from headwater.log.commit import Commit, Conflict
+from headwater.log.commit import Commit
 from headwater.log.port import Log
 
 PATIENCE_SECONDS = 0.5
@@ -96,7 +96,7 @@ class Beginning:
             active = list(self._tables.active())
             chunks = self._snapshot.begin(slot.start, active, connection)
             self._log.create(names.history, HISTORY_SCHEMA, exist_ok=True)
-            with self._log.commit() as commit:
+            with self._log.commit(on_conflict="return") as commit:
                 before = self._log.bookmark(names.position)
                 commit.bookmark(names.position, position_of(slot.start), expect=before)
                 commit.bookmark(names.snapshot, {"phase": FIRST, "jobs": []})
@@ -212,7 +212,7 @@ class Beginning:
         occurrences: dict[int, Occurrences] = {}
         with self._snapshot.trimmed():
             self._stop_unfit(chunks, end)
-        with self._snapshot.trimmed(), self._log.commit() as commit:
+        with self._snapshot.trimmed(), self._log.commit(on_conflict="return") as commit:
             for place in sorted({*places.values(), *changes}):
                 # Changes up to a place come before what was read there.
                 for topic, rows in changes[place].tables() if place in changes else ():
@@ -353,6 +353,5 @@ def _foreign_slot(slot: str) -> Missing:
 
 
 def _check_alone(commit: Commit, options: CaptureOptions) -> None:
-    result = commit.result
-    if isinstance(result, Conflict):
-        raise CaptureOvertaken(options.name, str(result.expected), str(result.actual))
+    if (conflict := commit.conflict) is not None:
+        raise CaptureOvertaken(options.name, str(conflict.expected), str(conflict.actual))

@@ -58,7 +58,6 @@ from headwater.errors import (
     UnknownTopic,
     UsageError,
 )
-from headwater.log.commit import Conflict
 from headwater.log.port import Log
 from headwater.system.heartbeat import Heart
 from headwater.system.lock import FileLock
@@ -210,10 +209,10 @@ class Capture:
             jobs = [*state.get("jobs", [])]
             if not self.options.is_outbox(resumed.name):
                 jobs.append(new_job(resumed.relation.oid, purge=not resumed.append_only).to_json())
-            with self.log.commit() as commit:
+            with self.log.commit(on_conflict="return") as commit:
                 self.tables.moves(commit)
                 commit.bookmark(self.options.names.snapshot, {**state, "jobs": jobs}, expect=state or None)
-            if not isinstance(commit.result, Conflict):
+            if commit.conflict is None:
                 return
 
     def _resumed(self, table: Table) -> Table:
@@ -381,16 +380,16 @@ class Capture:
         jobs = [new_job(table.relation.oid, purge=True).to_json() for table in again]
         for table in [each for each in self.tables.active() if each.append_only]:
             self.tables.stop(table, f"{lost.message} Without a key, what is missing cannot be told.", slot)
-        with self.log.commit() as commit:
+        with self.log.commit(on_conflict="return") as commit:
             commit.bookmark(names.position, position_of(slot), expect=before)
             # Somebody may have dropped the capture meanwhile, or asked for a snapshot: then all of it is done again.
             commit.bookmark(names.snapshot, {"phase": STREAMING, "jobs": jobs}, expect=state or None)
             commit.bookmark(names.publications, published)
             commit.append(names.history, [asdict(event)])
             self.tables.moves(commit)
-        if isinstance(commit.result, Conflict):
-            if commit.result.bookmark == names.position:
-                raise CaptureOvertaken(self.options.name, lost.captured, str(commit.result.actual))
+        if (conflict := commit.conflict) is not None:
+            if conflict.bookmark == names.position:
+                raise CaptureOvertaken(self.options.name, lost.captured, str(conflict.actual))
             raise lost
 
     def _new_slot(self) -> tuple[int, dict[str, int]]:
@@ -429,7 +428,7 @@ class Capture:
                 job = new_job(table.relation.oid).to_json()
                 change_state(self.log, self.options, lambda state: {**state, "jobs": [*state.get("jobs", []), job]})
             self.tables.make_again(table)
-            with self.log.commit() as commit:
+            with self.log.commit(on_conflict="return") as commit:
                 self.tables.moves(commit)
 
     def _read_at_once(self, incremental: Incremental, applier: Applier) -> None:

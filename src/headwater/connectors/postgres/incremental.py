@@ -427,7 +427,7 @@ class Incremental:
 
         Not if somebody has changed what is known of the tables meanwhile: it may have been asked for just then.
         """
-        with self._change, self._log.commit() as commit:
+        with self._change, self._log.commit(on_conflict="return") as commit:
             self.without(job, commit)
             commit.bookmark(self._options.names.tables, self._tables.stored, expect=self._tables.stored)
             if event is not None:

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.connectors.postgres.options import CaptureOptions
-from headwater.log.commit import Conflict
 from headwater.log.port import Log
 
 CREATING, FIRST, STREAMING, DROPPED = "creating", "first", "streaming", "dropped"
@@ -64,7 +63,7 @@ def change_state(log: Log, options: CaptureOptions, change: Callable[[State], St
     name = options.names.snapshot
     while True:
         state: Any = log.bookmark(name)
-        with log.commit() as commit:
+        with log.commit(on_conflict="return") as commit:
             commit.bookmark(name, change(state or {}), expect=state)
-        if not isinstance(commit.result, Conflict):
+        if commit.conflict is None:
             return

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from headwater.errors import PositionGone, RecordsGone, UsageError
 from headwater.log.arguments import is_whole, seconds_of
-from headwater.log.commit import Commit, Committed, Conflict, Request
+from headwater.log.commit import Commit, Committed, OnConflict, Request
 from headwater.log.consumer import LEASE, Consumer
 from headwater.log.dispatch import Dispatcher
 from headwater.log.embedded.bookmarks import Bookmarks
@@ -164,12 +164,13 @@ class EmbeddedLog(Log):
         producer: Producer | None = None,
         sequence: int | None = None,
         headers: Mapping[str, str] | None = None,
+        on_conflict: OnConflict = "raise",
     ) -> Commit:
         self._check_open()
         if (producer is None) != (sequence is None):
             raise UsageError("A commit is numbered by a producer and a sequence, together.")
         numbered = producer.sequence(sequence) if producer is not None and sequence is not None else None
-        return Commit(self._intake.prepare, self._submit, sequence=numbered, headers=headers)
+        return Commit(self._intake.prepare, self._submit, sequence=numbered, headers=headers, on_conflict=on_conflict)
 
     def producer(
         self, topic: str | None = None, *, name: str | None = None, **options: Unpack[ProducerOptions]
@@ -404,7 +405,7 @@ class EmbeddedLog(Log):
     def __reduce__(self) -> tuple[object, ...]:
         return _reopen, (str(self.directory), self._options)
 
-    def _submit(self, request: Request) -> Committed | Conflict:
+    def _submit(self, request: Request) -> Committed:
         self._check_open()
         return self._writer.commit(request)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from headwater.errors import Fenced, Indeterminate, OutOfSequence, UnknownTopic
-from headwater.log.commit import Anything, Committed, Conflict, Outcome, Request
+from headwater.errors import Conflict, Fenced, Indeterminate, OutOfSequence, UnknownTopic
+from headwater.log.commit import Anything, Committed, Outcome, Request
 from headwater.log.embedded.catalog import Catalog
 from headwater.log.embedded.tail import Tails
 from headwater.log.topic import Topic
@@ -45,7 +45,7 @@ class Writer:
         self._state = threading.Condition()
         self._led = False
 
-    def commit(self, request: Request) -> Committed | Conflict:
+    def commit(self, request: Request) -> Committed:
         """Returns when the request is durable, or is known not to have happened. Raises what stopped it."""
         self.commit_all([request])
         return request.settle()
