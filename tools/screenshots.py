@@ -17,7 +17,7 @@ from typing import Literal
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from headwater.engine.failures import RecordFailed
+from headwater.errors import RecordFailed
 from headwater.server.service import Running
 from tests.console.chromium import chromium
 from tests.console.stage import Stage, empty_stage, staged

@@ -3,6 +3,7 @@
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from headwater import errors
 from headwater.errors import Conflict, HeadwaterError
 from headwater.log.commit import Commit, Committed
 from headwater.log.consumer import Consumer
@@ -38,6 +39,7 @@ __all__ = [
     "Record",
     "Topic",
     "__version__",
+    "errors",
     "open",
 ]
 

@@ -17,7 +17,6 @@ from headwater.connectors.webhooks.sender import Sender
 from headwater.connectors.webhooks.target import parse_target
 from headwater.connectors.webhooks.webhook import Webhook
 from headwater.engine.explanation import Explanation
-from headwater.engine.failures import RecordFailed, SparkStopped, UnknownView, ViewNotKept, WorkerLost
 from headwater.engine.functions import Function
 from headwater.engine.manifest import Size
 from headwater.engine.pipeline import Pipeline, Progress
@@ -26,7 +25,7 @@ from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.engine.store import Excluded, Generation, Store, delete_state
 from headwater.engine.subscription import Subscription
 from headwater.engine.supervision import Retry, supervised
-from headwater.errors import ExternalError, UsageError
+from headwater.errors import ExternalError, RecordFailed, SparkStopped, UnknownView, UsageError, ViewNotKept, WorkerLost
 from headwater.log.embedded.log import EmbeddedLog, open_log
 from headwater.log.options import TopicOptions
 from headwater.log.topic import Topic

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from headwater.connectors.webhooks.messages import Place
 from headwater.connectors.webhooks.progress import Progress, ProgressFile
-from headwater.engine.failures import RecordFailed
+from headwater.errors import RecordFailed
 from headwater.server.service import Running
 from tests.console.stage import Stage, empty_stage, staged
 

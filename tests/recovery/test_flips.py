@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine.failures import StoreUnusable
 from headwater.engine.reading import Reader
 from headwater.engine.store import Store, delete_state
-from headwater.errors import CatalogUnusable
+from headwater.errors import CatalogUnusable, StoreUnusable
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.flips import Target, build_targets, flip_bits, sample_bits
 

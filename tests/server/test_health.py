@@ -17,8 +17,7 @@ import httpx
 import pytest
 
 from headwater.app import App
-from headwater.engine.failures import RecordFailed
-from headwater.errors import DiskFull, SourceUnavailable
+from headwater.errors import DiskFull, RecordFailed, SourceUnavailable
 from headwater.server import sources
 from headwater.server.service import Service
 from headwater.system import background

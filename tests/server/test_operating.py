@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from headwater.engine.failures import RecordFailed
 from headwater.engine.store import Excluded
+from headwater.errors import RecordFailed
 from headwater.model.inlets import Hook
 from headwater.server.service import Running
 from headwater.server.signatures import sign

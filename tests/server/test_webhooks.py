@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.connectors.running import Captures
-from headwater.engine.failures import UnknownView
-from headwater.errors import UsageError
+from headwater.errors import UnknownView, UsageError
 from tests.server.shop import Shop
 from tests.webhooks.receiver import SECRET, receiving, status, until
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.app import App
-from headwater.engine.failures import RecordFailed
+from headwater.errors import RecordFailed
 
 EXPRESSIONS = {
     "raised": "raise_error(s)",

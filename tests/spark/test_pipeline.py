@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.app import App
-from headwater.engine.failures import NotYet, RecordFailed, UnknownView
 from headwater.engine.pipeline import Pipeline
 from headwater.engine.reading import Reader
 from headwater.engine.store import Store
-from headwater.errors import Fenced, UsageError
+from headwater.errors import Fenced, NotYet, RecordFailed, UnknownView, UsageError
 from headwater.model.types import CommitNumber
 from headwater.spark.program import Program
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from headwater.app import App
 from headwater.engine.comparison import differences
-from headwater.engine.failures import ViewNotKept
+from headwater.errors import ViewNotKept
 from headwater.log.embedded.log import EmbeddedLog, open_log
 from headwater.spark import natives
 from headwater.spark.determinism import FOR_EACH_ROW, WINDOWS

@@ -14,9 +14,9 @@ from random import Random
 import pyarrow as pa
 
 from headwater.app import App
-from headwater.engine.failures import RecordFailed
 from headwater.engine.pipeline import Progress
 from headwater.engine.store import Excluded
+from headwater.errors import RecordFailed
 from headwater.log.embedded.log import open_log
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber

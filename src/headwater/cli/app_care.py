@@ -17,9 +17,9 @@ from headwater.cli.arguments import Json, Yes, ask, examples
 from headwater.cli.failures import FAILED
 from headwater.cli.output import Column, complain, count, folding, number, print_json, print_line, print_table, say
 from headwater.cli.quantities import format_size
-from headwater.engine.failures import NotYet, UnknownView
 from headwater.engine.manifest import Size
 from headwater.engine.store import Generation
+from headwater.errors import NotYet, UnknownView
 from headwater.model.encoding import format_instant
 from headwater.server.verifications import DIFFERENCES_SHOWN_MAX, verification_json
 

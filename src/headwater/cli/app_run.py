@@ -22,11 +22,10 @@ from headwater.cli.failures import INTERRUPTED, report
 from headwater.cli.output import complain, say
 from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, address_of, serving
 from headwater.connectors.running import Captures
-from headwater.engine.failures import SparkStopped, WorkerLost
 from headwater.engine.pipeline import Progress
 from headwater.engine.presence import Turn
 from headwater.engine.supervision import Retry
-from headwater.errors import HeadwaterError, InternalError, UsageError
+from headwater.errors import HeadwaterError, InternalError, SparkStopped, UsageError, WorkerLost
 from headwater.server.running import HOST, Address
 from headwater.server.service import Running
 

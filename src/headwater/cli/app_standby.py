@@ -9,9 +9,8 @@ from headwater.app import App
 from headwater.cli.app_progress import steps
 from headwater.cli.output import complain, say
 from headwater.cli.quantities import format_age
-from headwater.engine.failures import SparkStopped, WorkerLost
 from headwater.engine.presence import Turn
-from headwater.errors import UsageError
+from headwater.errors import SparkStopped, UsageError, WorkerLost
 from headwater.system.heartbeat import read_heartbeat
 
 LOOK_SECONDS = 0.05

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.failures import Declined
-from headwater.errors import UsageError
+from headwater.errors import Declined, UsageError
 from headwater.log.embedded.log import EmbeddedLog, open_log
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of the log.", show_default=False)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from headwater.cli.output import complain, hint, quote
-from headwater.engine.failures import NotYet, StateCorrupt, StoreUnusable
 from headwater.errors import (
     CatalogUnusable,
     Corrupt,
@@ -13,9 +12,12 @@ from headwater.errors import (
     HeadwaterError,
     InvalidQuery,
     InvalidRecords,
+    NotYet,
     PositionGone,
     RecordsGone,
+    StateCorrupt,
     StorageFailed,
+    StoreUnusable,
     TopicExists,
     UnknownGroup,
     UsageError,
@@ -53,12 +55,6 @@ _HINTS: dict[type[HeadwaterError], str] = {
 # A setting as the library writes it: cleanup='compact' anywhere, or its name at the beginning of a sentence.
 _SETTING = re.compile(r"\b(key|cleanup|start|end|dead_letter|event_time)='([^']*)'|^([a-z]+(?:_[a-z]+)+)(?= must )")
 _OPTIONS = {"start": "--from", "end": "--to"}
-
-
-class Declined(HeadwaterError):
-    """The user was asked, and did not say yes."""
-
-    code = "declined"
 
 
 def exit_code(error: Exception) -> int:

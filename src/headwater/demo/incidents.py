@@ -16,11 +16,11 @@ from headwater.cdc.lsn import parse_lsn
 from headwater.demo.control import Message
 from headwater.demo.events import BURST_COUNT, LATE_COUNT, TOPIC, burst, late, poison
 from headwater.engine.reading import Reader
-from headwater.errors import Determinate, HeadwaterError, SourceUnavailable
+from headwater.errors import Determinate, HeadwaterError, Refused, SourceUnavailable
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.encoding import format_instant
 from headwater.model.position import Position
-from headwater.server.failures import Refused, too_many
+from headwater.server.failures import too_many
 from headwater.server.verifications import Verifications
 
 State = Literal["happening", "recovering", "verifying", "green", "red", "failed"]

@@ -6,8 +6,7 @@ import time
 from urllib.parse import quote
 
 from headwater.demo.sending import Client
-from headwater.errors import Determinate
-from headwater.server.failures import Refused
+from headwater.errors import Determinate, Refused
 
 POLL_SECONDS = 0.2
 PIPELINE_SECONDS_MAX = 120.0

@@ -9,8 +9,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
-from headwater.engine.failures import StoreBusy, StoreUnusable
-from headwater.errors import DiskFull, HeadwaterError, Indeterminate, TooManyOpenFiles, UsageError
+from headwater.errors import (
+    DiskFull,
+    HeadwaterError,
+    Indeterminate,
+    StoreBusy,
+    StoreUnusable,
+    TooManyOpenFiles,
+    UsageError,
+)
 from headwater.system.checkpoints import Checkpoints
 from headwater.system.lock import FileLock
 from headwater.system.pages import BadPage, damaged_frames, damaged_pages

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headwater.engine.batch import Batch
-from headwater.engine.failures import ViewFailed
+from headwater.errors import ViewFailed
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.cutting import Cut, Cutter
-from headwater.engine.failures import RecordFailed, ViewFailed
 from headwater.engine.isolation import isolate
 from headwater.engine.manifest import Size
 from headwater.engine.runs import Run
 from headwater.engine.store import Excluded, Store
+from headwater.errors import RecordFailed, ViewFailed
 from headwater.log.embedded.follow import microseconds
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import START, Position

@@ -13,9 +13,8 @@ from typing import Self
 import duckdb
 import pyarrow as pa
 
-from headwater.engine.failures import QueryOutOfMemory, QueryTooLarge, QueryTooLong, UnknownView
 from headwater.engine.reading import WAIT, Reader, Snapshot
-from headwater.errors import InvalidQuery
+from headwater.errors import InvalidQuery, QueryOutOfMemory, QueryTooLarge, QueryTooLong, UnknownView
 from headwater.model.position import Position
 
 ROWS_AT_ONCE = 256

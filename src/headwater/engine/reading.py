@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.database import NAME, Database, is_prepared
-from headwater.engine.failures import NotYet, StateCorrupt, UnknownView
 from headwater.engine.finding import consolidate_few, find
 from headwater.engine.manifest import Manifest, Size, sizes
 from headwater.engine.merging import consolidated
@@ -33,7 +32,7 @@ from headwater.engine.store import (
     read_published,
     read_runs,
 )
-from headwater.errors import InternalError
+from headwater.errors import InternalError, NotYet, StateCorrupt, UnknownView
 from headwater.model.position import Position
 from headwater.system.sqlite import Connection
 from headwater.system.storage import Storage

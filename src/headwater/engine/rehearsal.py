@@ -12,9 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.engine.failures import RecordFailed
 from headwater.engine.pipeline import Pipeline, Program
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, RecordFailed
 from headwater.log.embedded.log import EmbeddedLog, open_log
 
 ROWS = 200

@@ -22,8 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from headwater.engine.failures import StateCorrupt
-from headwater.errors import InternalError, UsageError
+from headwater.errors import InternalError, StateCorrupt, UsageError
 from headwater.system.storage import Storage, storage_error
 from headwater.views.zset import HASH, rows_at
 

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any, Literal, Self, cast
 
 from headwater.engine.database import FILES, Database
-from headwater.engine.failures import StoreUnusable
 from headwater.engine.manifest import Manifest, Merge, Size, replacement, sizes
 from headwater.engine.packing import pack
 from headwater.engine.runs import Run
-from headwater.errors import Fenced, InternalError, UsageError
+from headwater.errors import Fenced, InternalError, StoreUnusable, UsageError
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
 from headwater.system.clock import Clock

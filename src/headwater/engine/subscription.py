@@ -14,11 +14,10 @@ from typing import Self
 
 import pyarrow as pa
 
-from headwater.engine.failures import StateCorrupt, ViewPositionGone
 from headwater.engine.reading import Reader, arrangement_of, stored_schema, view_zset
 from headwater.engine.runs import Run, load
 from headwater.engine.store import Generation, current_generation, read_generation, read_runs
-from headwater.errors import UsageError
+from headwater.errors import StateCorrupt, UsageError, ViewPositionGone
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
 from headwater.system.sqlite import Connection

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from headwater.engine.failures import SparkStopped, WorkerLost
 from headwater.engine.pipeline import Progress
+from headwater.errors import SparkStopped, WorkerLost
 
 TRIES_MAX = 8
 """How often a batch is tried before its failure counts: a batch that succeeds begins the count again."""

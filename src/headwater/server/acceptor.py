@@ -13,9 +13,9 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 
+from headwater.errors import Refused
 from headwater.server.answers import last_words
 from headwater.server.connections import Connections
-from headwater.server.failures import Refused
 
 ACCEPTS_AT_ONCE = 64
 """Connections that are accepted before the event loop does anything else."""

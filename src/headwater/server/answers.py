@@ -13,11 +13,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from headwater.errors import HeadwaterError, InternalError
+from headwater.errors import HeadwaterError, InternalError, Refused
 from headwater.model.position import Position
 from headwater.server import sse
 from headwater.server.budget import Hold
-from headwater.server.failures import Refused, error_body, status_of
+from headwater.server.failures import error_body, status_of
 
 POSITION_HEADER = "Headwater-Position"
 HEARTBEAT_SECONDS = 15.0

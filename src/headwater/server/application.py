@@ -11,12 +11,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from headwater.errors import InternalError
+from headwater.errors import InternalError, Refused
 from headwater.server import dead_letters, flow, health, hooks, openapi, pipelines, records, topics, views
 from headwater.server.answers import answer, failure
 from headwater.server.console_files import serve_file
 from headwater.server.endpoint import Call, Endpoint, json_answer
-from headwater.server.failures import Refused
 from headwater.server.gate import Gate
 from headwater.server.pacing import Pace
 from headwater.server.service import Service

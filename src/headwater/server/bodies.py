@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable
 import pyarrow as pa
 import pyarrow.types as pat
 
-from headwater.errors import InvalidRecords, RejectedRecord
+from headwater.errors import InvalidRecords, Refused, RejectedRecord
 from headwater.model import jsonlines
-from headwater.server.failures import Refused, bad_request, too_large
+from headwater.server.failures import bad_request, too_large
 from headwater.server.limits import Limits
 
 JSON = "application/json"

@@ -17,13 +17,13 @@ from typing import Literal
 from starlette.responses import Response
 
 from headwater.engine.store import Excluded
-from headwater.errors import Conflict, UnknownTopic, UsageError
+from headwater.errors import Conflict, Refused, UnknownTopic, UsageError
 from headwater.model.encoding import format_instant
 from headwater.model.position import Position
 from headwater.server import bodies
 from headwater.server.answers import answer
 from headwater.server.endpoint import Call, Endpoint, json_answer
-from headwater.server.failures import Refused, bad_request
+from headwater.server.failures import bad_request
 from headwater.server.pages import Start, read_page
 from headwater.server.parameters import READING, Parameter, limit, path
 from headwater.server.service import Service

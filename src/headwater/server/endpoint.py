@@ -16,12 +16,12 @@ from typing import Any, Literal
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from headwater.errors import HeadwaterError, InternalError
+from headwater.errors import HeadwaterError, InternalError, Refused
 from headwater.model import strict_json
 from headwater.server import bodies, gate
 from headwater.server.answers import EventStream, failure
 from headwater.server.budget import Hold
-from headwater.server.failures import Refused, bad_request, no_token, too_many
+from headwater.server.failures import bad_request, no_token, too_many
 from headwater.server.parameters import Parameter, header_values, values
 from headwater.server.service import Service
 from headwater.server.shapes import Shape

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from headwater.engine.failures import NotYet, QueryEnded, RecordFailed, UnknownView
 from headwater.errors import (
     BufferFull,
     Conflict,
@@ -15,10 +12,15 @@ from headwater.errors import (
     InternalError,
     InvalidQuery,
     InvalidRecords,
+    NotYet,
     PositionGone,
+    QueryEnded,
+    RecordFailed,
     RecordsGone,
+    Refused,
     UnknownGroup,
     UnknownTopic,
+    UnknownView,
     UsageError,
 )
 
@@ -44,26 +46,6 @@ STATUS: tuple[tuple[type[HeadwaterError], int], ...] = (
     (Determinate, 503),
     (HeadwaterError, 500),
 )
-
-
-class Refused(UsageError):
-    """A request that the server does not carry out, with the status that says why."""
-
-    code = "refused"
-
-    def __init__(
-        self,
-        status: int,
-        code: str,
-        message: str,
-        *,
-        hint: str = "",
-        headers: Mapping[str, str] | None = None,
-        **about: object,
-    ) -> None:
-        super().__init__(message, hint=hint)
-        self.status, self.code = status, code
-        self.headers, self.about = dict(headers or {}), about
 
 
 def bad_request(message: str, hint: str = "") -> Refused:

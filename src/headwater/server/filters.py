@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, Refused
 from headwater.model.rows import parse_json_lines
-from headwater.server.failures import Refused, bad_request
+from headwater.server.failures import bad_request
 
 _LITERAL = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?|true|false")
 _WHOLE = re.compile(r"-?\d{1,18}")

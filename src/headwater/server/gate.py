@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headwater.errors import Refused
 from headwater.server.answers import failure
-from headwater.server.failures import Refused
 from headwater.server.protocol import AUTHORITY
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 
 from starlette.responses import Response
 
+from headwater.errors import Refused
 from headwater.model.inlets import Hook
 from headwater.model.position import Position
 from headwater.model.strict_json import DuplicateKey, duplicate_key
 from headwater.server import bodies, signatures
 from headwater.server.answers import answer
 from headwater.server.endpoint import Call, Endpoint, json_answer
-from headwater.server.failures import Refused, bad_request
+from headwater.server.failures import bad_request
 from headwater.server.parameters import path
 from headwater.server.records import APPENDED, append_once
 from headwater.server.service import Service

@@ -14,10 +14,9 @@ from contextlib import aclosing, suppress
 from datetime import timedelta
 from pathlib import Path
 
-from headwater.engine.failures import NotYet, UnknownView
 from headwater.engine.reading import Reader, stored_schema
 from headwater.engine.subscription import Changes, Subscription
-from headwater.errors import HeadwaterError, InternalError, UsageError
+from headwater.errors import HeadwaterError, InternalError, NotYet, UnknownView, UsageError
 from headwater.server import sse
 from headwater.server.answers import HEARTBEAT_SECONDS
 from headwater.server.budget import Hold

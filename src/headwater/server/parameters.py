@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from headwater.server.failures import Refused, bad_request
+from headwater.errors import Refused
+from headwater.server.failures import bad_request
 from headwater.server.filters import PATTERN
 from headwater.server.shapes import POSITION_PATTERN, Shape
 

@@ -10,9 +10,8 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Protocol
 
-from headwater.engine.failures import NotYet
 from headwater.engine.reading import Reader
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, NotYet
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import START, Position
 from headwater.system.background import Background

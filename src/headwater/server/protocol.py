@@ -14,8 +14,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from headwater.errors import Refused
 from headwater.server.answers import last_words
-from headwater.server.failures import Refused
 from headwater.server.limits import Limits
 
 AUTHORITY = "headwater.authority"

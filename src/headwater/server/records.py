@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 from starlette.responses import Response
 
-from headwater.errors import RecordsGone, UsageError
+from headwater.errors import RecordsGone, Refused, UsageError
 from headwater.log.commit import Committed
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
 from headwater.server import bodies, sse
 from headwater.server.answers import HEARTBEAT_SECONDS, EventStream, answer
 from headwater.server.endpoint import Answer, Call, Endpoint, json_answer
-from headwater.server.failures import Refused, bad_request, error_body
+from headwater.server.failures import bad_request, error_body
 from headwater.server.filters import Condition, parse_condition
 from headwater.server.pages import Page, Start, read_page
 from headwater.server.parameters import READING, TOPIC, WHERE, Parameter, limit

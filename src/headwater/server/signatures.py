@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from headwater.errors import Refused
 from headwater.model import signing
 from headwater.model.inlets import Hook
-from headwater.server.failures import Refused
 
 TOLERANCE = timedelta(minutes=5)
 """A signature that is older, or so far in the future, is refused: somebody may have recorded it."""

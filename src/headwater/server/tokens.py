@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from headwater.errors import ExternalError, UsageError
+from headwater.errors import TokensUnusable, UsageError
 from headwater.system.names import check_name
 from headwater.system.sqlite import (
     Connection,
@@ -39,19 +39,6 @@ _TABLE = (
     "CREATE TABLE IF NOT EXISTS tokens ("
     "name TEXT PRIMARY KEY, scope TEXT NOT NULL, hash TEXT NOT NULL, created_at REAL NOT NULL)"
 )
-
-
-class TokensUnusable(ExternalError):
-    """The file of tokens cannot be read; nobody gets in with one until it can."""
-
-    code = "tokens_unusable"
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(
-            f"The tokens in {path} cannot be used: {reason}.",
-            hint="Check its permissions; if it is damaged, delete it and create the tokens again.",
-        )
-        self.path, self.reason = path, reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.app import App
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, Refused
 from headwater.model.encoding import format_instant
-from headwater.server.failures import Refused, error_body
+from headwater.server.failures import error_body
 from headwater.system.background import Background
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 from starlette.responses import Response
 
-from headwater.engine.failures import UnknownView
 from headwater.engine.reading import decode_schema
 from headwater.engine.store import Generation
+from headwater.errors import Refused, UnknownView
 from headwater.model.ddl import format_type
 from headwater.model.encoding import json_rows
 from headwater.model.position import Position
@@ -20,7 +20,7 @@ from headwater.server import bodies, sse
 from headwater.server.answers import EventStream, answer, while_connected
 from headwater.server.batches import batch_json, size_json
 from headwater.server.endpoint import Answer, Call, Endpoint, json_answer
-from headwater.server.failures import Refused, bad_request, too_many
+from headwater.server.failures import bad_request, too_many
 from headwater.server.filters import matching, ordered, parse_condition, typed
 from headwater.server.parameters import READING, VIEW, WHERE, Parameter, limit, path
 from headwater.server.records import LAST_ID

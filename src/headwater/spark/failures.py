@@ -21,8 +21,16 @@ from pyspark.errors import (
     SparkRuntimeException,
 )
 
-from headwater.engine.failures import InvariantBroken, SparkStopped, ViewFailed, WorkerLost
-from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery
+from headwater.errors import (
+    HeadwaterError,
+    InternalError,
+    InvalidQuery,
+    InvariantBroken,
+    SparkStopped,
+    UnsupportedQuery,
+    ViewFailed,
+    WorkerLost,
+)
 from headwater.spark.vocabulary.lexer import Lexeme, tokens
 
 OPERATOR = "headwater operator"

@@ -13,15 +13,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
 from headwater.engine.functions import Function
-from headwater.errors import UsageError
+from headwater.errors import FunctionFailed
 from headwater.spark.failures import FUNCTION
-
-
-class FunctionFailed(UsageError):
-    """What a function raised, told so that the driver finds its name in the text that Spark hands it."""
-
-    def __init__(self, name: str, error: Exception) -> None:
-        super().__init__(f"{FUNCTION} {name}: {type(error).__name__}: {' '.join(str(error).split())}")
 
 
 def register(session: SparkSession, function: Function) -> None:
@@ -45,7 +38,8 @@ def guarded(function: Function, count: int) -> Callable[..., pa.Array]:
         try:
             return function.function(*arguments)
         except Exception as error:
-            raise FunctionFailed(function.name, error) from error
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise FunctionFailed(f"{FUNCTION} {function.name}: {reason}") from error
 
     def call(*arguments: pa.Array) -> pa.Array:
         if len(arguments) == count:

@@ -19,7 +19,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from headwater.errors import ExternalError
+from headwater.errors import SparkNotStarted
 from headwater.spark.archive import archive_options
 from headwater.spark.names import keep_names
 from headwater.spark.noise import RaisedAnyway, Told
@@ -88,19 +88,6 @@ SQL_SETTINGS = tuple(name for name in _SETTINGS if name.startswith("spark.sql.")
 # Loggers that repeat on standard error what PySpark raises anyway.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _turn = threading.Lock()
-
-
-class SparkNotStarted(ExternalError):
-    """Spark's Java virtual machine did not come up."""
-
-    code = "spark_not_started"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            f"Spark could not be started: {reason}.",
-            hint="Spark needs Java 17 or newer: install it, or let JAVA_HOME say where it is.",
-        )
-        self.reason = reason
 
 
 def start_session(master: str = "local[*]", java: str | None = None, **settings: str) -> SparkSession:

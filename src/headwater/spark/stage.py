@@ -21,7 +21,7 @@ from pyspark import TaskContext
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.merging import merge
 from headwater.engine.runs import Hashes, RunWriter, keep_open, lookup
-from headwater.errors import InternalError, Overflow, TooManyRows, UsageError
+from headwater.errors import InternalError, OperatorBroken, OperatorFailed, Overflow, TooManyRows
 from headwater.spark.failures import BROKEN, OPERATOR
 from headwater.spark.parcels import Mail, Route, note, unpacked
 from headwater.spark.records import StageSource, read
@@ -32,20 +32,6 @@ from headwater.views.zset import HASH, consolidate, empty, rows_at, weights_of
 BATCH = "headwater.batch"
 """The local property of a job that says what its batch is."""
 ROWS_PER_BATCH = 200_000
-
-
-class OperatorFailed(UsageError):
-    """What a kernel refuses, told so that the driver finds the operator in the text that Spark hands it."""
-
-    def __init__(self, number: int, error: UsageError) -> None:
-        super().__init__(f"{OPERATOR} {number}: {error.message} hint: {error.hint}")
-
-
-class OperatorBroken(InternalError):
-    """A bug that a kernel noticed, told in the same way."""
-
-    def __init__(self, number: int, error: InternalError) -> None:
-        super().__init__(f"{BROKEN} {number}: {error.message}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +196,9 @@ class _LevelRun:
         try:
             step = operator.kernel.step(self._old(operator, changes), changes, first=first)
         except (Overflow, TooManyRows) as error:
-            raise OperatorFailed(operator.number, error) from error
+            raise OperatorFailed(f"{OPERATOR} {operator.number}: {error.message} hint: {error.hint}") from error
         except InternalError as error:
-            raise OperatorBroken(operator.number, error) from error
+            raise OperatorBroken(f"{BROKEN} {operator.number}: {error.message}") from error
         for part, rows in step.state.items():
             self._keep(operator, part, rows)
         self._note.operators[operator.number] = (rows_in, step.out.num_rows)

@@ -17,10 +17,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.engine.comparison import DOUBLES_WITHIN, Difference, differences, has_doubles, unexplained
-from headwater.engine.failures import ViewFailed
 from headwater.engine.functions import Function
 from headwater.engine.store import Excluded
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, ViewFailed
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.topic import Topic
 from headwater.model.position import Position

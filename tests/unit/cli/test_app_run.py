@@ -17,8 +17,7 @@ import pytest
 from headwater.app import App
 from headwater.cli.app_run import Ending
 from headwater.engine.batch import Batch, StageNote
-from headwater.engine.failures import RecordFailed, SparkStopped, WorkerLost
-from headwater.errors import InternalError
+from headwater.errors import InternalError, RecordFailed, SparkStopped, WorkerLost
 from headwater.log.embedded.log import open_log
 from headwater.server.running import Server
 from tests.unit.cli.app_sample import definition, write_application

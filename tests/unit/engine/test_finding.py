@@ -11,10 +11,9 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine import finding
-from headwater.engine.failures import UnknownView
 from headwater.engine.reading import Reader
 from headwater.engine.runs import forget_open_runs
-from headwater.errors import UsageError
+from headwater.errors import UnknownView, UsageError
 from tests.unit.engine.samples import Driver, zset
 
 

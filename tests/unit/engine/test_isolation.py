@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.engine.batch import Batch, StageNote
-from headwater.engine.failures import ViewFailed
 from headwater.engine.isolation import NAMED_MAX, Isolated, isolate
+from headwater.errors import ViewFailed
 from headwater.log.embedded.log import EmbeddedLog, open_log
 from headwater.model.position import Position
 

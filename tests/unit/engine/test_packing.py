@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from headwater.engine import packing
-from headwater.engine.failures import StateCorrupt
 from headwater.engine.packing import PACK
 from headwater.engine.runs import OWN_FILE_BYTES, forget_open_runs
 from headwater.engine.store import REPLACED_KEPT
 from headwater.engine.subscription import Subscription
+from headwater.errors import StateCorrupt
 from headwater.testing.clock import ManualClock
 from tests.unit.engine.samples import Driver, Unsynced, at, zset
 

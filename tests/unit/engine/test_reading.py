@@ -13,11 +13,10 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine import runs as runs_module
-from headwater.engine.failures import NotYet, StateCorrupt, UnknownView
 from headwater.engine.reading import Reader, Snapshot, decode_schema, encode_schema
 from headwater.engine.runs import forget_open_runs
 from headwater.engine.store import GRACE, HISTORY_AGE_MAX, REPLACED_KEPT
-from headwater.errors import Determinate, InternalError
+from headwater.errors import Determinate, InternalError, NotYet, StateCorrupt, UnknownView
 from headwater.testing.clock import ManualClock
 from tests.unit.engine.samples import COLUMNS, Driver, at, zset
 

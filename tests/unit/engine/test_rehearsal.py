@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from headwater.engine.batch import Batch, StageNote
-from headwater.engine.failures import WorkerLost
 from headwater.engine.rehearsal import ROWS, rehearse
+from headwater.errors import WorkerLost
 from headwater.log.embedded.log import EmbeddedLog, open_log
 
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine import runs as runs_module
-from headwater.engine.failures import StateCorrupt
 from headwater.engine.runs import (
     HIGHEST,
     LOWEST,
@@ -24,7 +23,7 @@ from headwater.engine.runs import (
     lookup,
     rows_of,
 )
-from headwater.errors import Corrupt, DiskFull, InternalError, UsageError
+from headwater.errors import Corrupt, DiskFull, InternalError, StateCorrupt, UsageError
 from headwater.system.storage import Storage
 from tests.unit.engine.samples import SCHEMA, content, zset
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from headwater.engine import store as store_module
-from headwater.engine.failures import StoreUnusable
 from headwater.engine.manifest import Merge, Piece
 from headwater.engine.merging import TIER_RUNS_MAX, merge
 from headwater.engine.runs import RunWriter, forget_open_runs
@@ -22,7 +21,7 @@ from headwater.engine.store import (
     Store,
     delete_state,
 )  # fmt: skip
-from headwater.errors import DiskFull, Fenced, Indeterminate, InternalError, UsageError
+from headwater.errors import DiskFull, Fenced, Indeterminate, InternalError, StoreUnusable, UsageError
 from headwater.system.sqlite import SQLITE_FULL, SQLITE_IOERR, Connection, error_of
 from headwater.system.storage import Storage
 from headwater.testing.clock import ManualClock

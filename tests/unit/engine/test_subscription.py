@@ -12,11 +12,10 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine import store as store_module
-from headwater.engine.failures import UnknownView, ViewPositionGone
 from headwater.engine.runs import forget_open_runs
 from headwater.engine.store import RETIRED_KEPT
 from headwater.engine.subscription import Changes, Subscription, subscribe
-from headwater.errors import PositionGone, UsageError
+from headwater.errors import PositionGone, UnknownView, UsageError, ViewPositionGone
 from headwater.testing.clock import ManualClock
 from tests.unit.engine.samples import Driver, at, definition, zset
 

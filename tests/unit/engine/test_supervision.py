@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from headwater.engine import supervision
-from headwater.engine.failures import SparkStopped, ViewFailed, WorkerLost
 from headwater.engine.pipeline import Progress
 from headwater.engine.supervision import TRIES_MAX, Retry, supervised
+from headwater.errors import SparkStopped, ViewFailed, WorkerLost
 
 
 class Work:

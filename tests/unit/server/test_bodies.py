@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import InvalidRecords
+from headwater.errors import InvalidRecords, Refused
 from headwater.server import bodies
-from headwater.server.failures import Refused
 from headwater.server.limits import Limits
 
 LIMIT = 1000

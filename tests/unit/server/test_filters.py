@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from headwater.server.failures import Refused
+from headwater.errors import Refused
 from headwater.server.filters import matching, ordered, parse_condition, typed
 
 TABLE = pa.table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.server.failures import Refused
+from headwater.errors import Refused
 from headwater.server.gate import check_host, check_origin, is_loopback, proves_origin
 
 

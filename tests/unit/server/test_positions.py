@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from headwater.engine.failures import NotYet
+from headwater.errors import NotYet
 from headwater.model.position import Position
 from headwater.model.types import CommitNumber
 from headwater.server.positions import Watched

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from headwater.errors import Refused
 from headwater.model.inlets import Hook, HookStyle
-from headwater.server.failures import Refused
 from headwater.server.signatures import Delivery, check, sign
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)

@@ -14,10 +14,9 @@ from headwater.connectors.webhooks.messages import BrokenOff, Message, Packer, P
 from headwater.connectors.webhooks.options import WebhookOptions
 from headwater.connectors.webhooks.posting import Failure, Poster
 from headwater.connectors.webhooks.progress import Progress, ProgressFile
-from headwater.engine.failures import UnknownView
 from headwater.engine.reading import Reader
 from headwater.engine.subscription import Changes, Subscription
-from headwater.errors import Determinate, UsageError
+from headwater.errors import Determinate, UnknownView, UsageError
 from headwater.model import signing
 from headwater.model.encoding import format_instant
 from headwater.model.position import Position

@@ -12,12 +12,10 @@ from pathlib import Path
 
 from starlette.responses import Response
 
-from headwater.engine.failures import QueryTooLong
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, QueryTooLong, Refused
 from headwater.model.position import Position
 from headwater.server.answers import POSITION_HEADER
 from headwater.server.counters import Counters
-from headwater.server.failures import Refused
 from headwater.server.limits import Limits
 from headwater.server.queries.forking import Forking, Worker, WorkerGone
 from headwater.server.queries.messages import Question, Reply, WorkerOptions

@@ -17,10 +17,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headwater.engine.failures import QueryEnded, QueryOutOfMemory, QueryTooLarge
 from headwater.engine.querying import ROWS_AT_ONCE, Answer, QueryLimits, Session
 from headwater.engine.reading import WAIT, Reader, Snapshot
-from headwater.errors import HeadwaterError, InternalError
+from headwater.errors import HeadwaterError, InternalError, QueryEnded, QueryOutOfMemory, QueryTooLarge
 from headwater.model.ddl import format_type
 from headwater.model.encoding import json_rows
 from headwater.model.position import Position

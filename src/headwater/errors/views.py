@@ -1,10 +1,11 @@
-"""The errors of the engine, each a case of one in `headwater.errors`."""
+"""What can go wrong with views: reading and following them, their state, the batches that keep them up to date."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.errors import Corrupt, Determinate, ExternalError, HeadwaterError, PositionGone, UsageError
+from headwater.errors.kinds import Determinate, ExternalError, HeadwaterError, UsageError
+from headwater.errors.log import Corrupt, PositionGone
 
 _REBUILD = "Delete the pipeline's state: nothing is lost, the next run rebuilds it from the log."
 
@@ -69,52 +70,6 @@ class NotYet(Determinate):
             else "Look whether the pipeline runs, and ask again.",
         )
         self.wanted, self.position, self.seconds = wanted, position, seconds
-
-
-class QueryEnded(UsageError):
-    """A query that a limit ended; `limit` is its name, as the server's options have it."""
-
-    code = "query_ended"
-
-    def __init__(self, message: str, *, limit: str, hint: str) -> None:
-        super().__init__(message, hint=f"{hint} The limit is {limit}.")
-        self.limit = limit
-
-
-class QueryTooLong(QueryEnded):
-    code = "query_too_long"
-
-    def __init__(self, seconds: float, *, limit: str = "query_seconds_max") -> None:
-        super().__init__(
-            f"The query took longer than {seconds:g} s and was ended.",
-            limit=limit,
-            hint="Ask for less, or let a view keep the answer up to date.",
-        )
-        self.seconds = seconds
-
-
-class QueryTooLarge(QueryEnded):
-    code = "query_too_large"
-
-    def __init__(self, bytes_max: int) -> None:
-        super().__init__(
-            f"The query's answer is larger than {bytes_max:,} bytes.",
-            limit="query_answer_bytes_max",
-            hint="Ask for fewer rows, or for fewer columns.",
-        )
-        self.bytes_max = bytes_max
-
-
-class QueryOutOfMemory(QueryEnded):
-    code = "query_out_of_memory"
-
-    def __init__(self, bytes_max: int, *, limit: str = "query_bytes_max") -> None:
-        super().__init__(
-            f"The query needs more than {bytes_max:,} bytes of memory and was ended.",
-            limit=limit,
-            hint="Ask for less, or let a view keep the answer up to date.",
-        )
-        self.bytes_max = bytes_max
 
 
 class UnknownView(UsageError):
@@ -203,29 +158,3 @@ class RecordFailed(UsageError):
         )
         self.view, self.topic, self.partition, self.offset, self.reason = view, topic, partition, offset, reason
         self.without = without
-
-
-class SparkStopped(Determinate):
-    """The Java process that runs the views is gone; the batch that it was in has not happened."""
-
-    code = "spark_stopped"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            f"Spark's Java process does not answer: {reason}.",
-            hint="Nothing is lost: run the application again. If it stops again, look whether memory runs out.",
-        )
-        self.reason = reason
-
-
-class WorkerLost(Determinate):
-    """A process that works for Spark is gone; the batch that it was in has not happened."""
-
-    code = "worker_lost"
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            f"Spark lost a worker process: {reason}.",
-            hint="Nothing is lost: run the application again. If it happens again, look whether memory runs out.",
-        )
-        self.reason = reason

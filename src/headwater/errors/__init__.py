@@ -1,0 +1,195 @@
+"""Every error headwater raises, as one tree ordered by what the caller does next.
+
+    HeadwaterError
+    |- UsageError                  nothing happened: fix the call
+    |  |- InvalidName              a topic, group, producer or bookmark name
+    |  |- SchemaError              a schema that cannot be parsed, stored or evolved to
+    |  |- InvalidRecords           records that do not fit their topic's schema
+    |  |- UnknownTopic
+    |  |- TopicExists
+    |  |- UnknownGroup
+    |  |- Fenced                   a newer holder has this producer, partition or lease
+    |  |- OutOfSequence            a producer skipped a sequence number
+    |  |- Conflict                 a bookmark was not what the commit expected; nothing was committed
+    |  |- RecordsGone              retention deleted the records asked for
+    |  |- PositionGone             retention or compaction removed what a read at this position needs
+    |  |  `- ViewPositionGone      the changes of a view are no longer kept from this position on
+    |  |- BufferFull               a producer is ahead of the disk, and its policy is to fail
+    |  |- ReadOnly                 a write to a log in a directory that this process may not write to
+    |  |- InvalidQuery             SQL of a view or of a query that does not parse or resolve
+    |  |- UnsupportedQuery         a view asks for something that cannot be kept up to date
+    |  |- TooManyRows              a scalar subquery of a view has more than one row
+    |  |- Overflow                 a sum of a view does not fit its type
+    |  |- QueryEnded               a limit ended a query
+    |  |  |- QueryTooLong
+    |  |  |- QueryTooLarge
+    |  |  `- QueryOutOfMemory
+    |  |- UnknownView
+    |  |- ViewNotKept              a view that can be planned but not run; the others are kept up to date
+    |  |- ViewFailed               an expression or operator of a view failed on the records of a batch
+    |  |- RecordFailed             a view fails on this record; the pipeline has stopped before it
+    |  |- FunctionFailed           a function in Python raised, as a worker reports it
+    |  |- OperatorFailed           a kernel refused a batch, as a worker reports it
+    |  |- CaptureRefused           a database is not set up for capture
+    |  |- CaptureOvertaken         another process captures the same source
+    |  |- CaptureDropped           the capture of a source was ended for good
+    |  `- Refused                  the server does not carry out a request
+    |- ExternalError
+    |  |- Determinate              it did not happen: try again when the cause is gone
+    |  |  |- DiskFull
+    |  |  |- LogBusy               another process holds the write lock of the log
+    |  |  |- LogReplaced           the log's directory was deleted while it was open
+    |  |  |- StorageFailed
+    |  |  |- FileUnreadable        a file cannot be read: its permissions, or the disk
+    |  |  |- TooManyOpenFiles      the process has as many files open as it may
+    |  |  |- StoreBusy             another process writes to the store of a pipeline
+    |  |  |- NotYet                views, or the log, have not reached the position that a read asked for
+    |  |  |- SparkStopped          Spark's Java process is gone
+    |  |  |- WorkerLost            a process that works for Spark is gone
+    |  |  |- SourceUnavailable     a database does not answer, or has closed the connection
+    |  |  `- QueryFailed           a database refuses a query
+    |  |- Indeterminate            it may have happened: look before trying again
+    |  |- Corrupt                  committed data cannot be read back: stop and repair
+    |  |  `- StateCorrupt          state of a view cannot be read back: delete it, and it is rebuilt
+    |  |- SlotLost                 a database has thrown away changes that were not captured yet
+    |  |- CatalogUnusable          the log's catalog cannot be opened
+    |  |- StoreUnusable            the store of a pipeline cannot be opened
+    |  |- TokensUnusable           the server's tokens cannot be read
+    |  `- SparkNotStarted          Spark's Java process did not start
+    |- InternalError               a bug in headwater: stop and report
+    |  `- OperatorBroken           a kernel noticed one, as a worker reports it
+    |- InvariantBroken             a bug that was caught in time: the batch was not published
+    `- Declined                    the user was asked for confirmation and did not give it
+
+Callers decide on the class and its fields, never on the text. `code` is stable across versions.
+"""
+
+from __future__ import annotations
+
+from headwater.errors.kinds import Determinate, ExternalError, HeadwaterError, Indeterminate, InternalError, UsageError
+from headwater.errors.log import (
+    BufferFull,
+    CatalogUnusable,
+    Conflict,
+    Corrupt,
+    Fenced,
+    InvalidName,
+    InvalidRecords,
+    LogBusy,
+    LogReplaced,
+    OutOfSequence,
+    PositionGone,
+    ReadOnly,
+    RecordsGone,
+    RejectedRecord,
+    SchemaError,
+    TopicExists,
+    UnknownGroup,
+    UnknownTopic,
+)
+from headwater.errors.queries import (
+    InvalidQuery,
+    Overflow,
+    QueryEnded,
+    QueryOutOfMemory,
+    QueryTooLarge,
+    QueryTooLong,
+    TooManyRows,
+    UnsupportedQuery,
+)
+from headwater.errors.requests import Declined, Refused, TokensUnusable
+from headwater.errors.sources import (
+    CaptureDropped,
+    CaptureOvertaken,
+    CaptureRefused,
+    Missing,
+    QueryFailed,
+    SlotLost,
+    SourceUnavailable,
+)
+from headwater.errors.spark import (
+    FunctionFailed,
+    OperatorBroken,
+    OperatorFailed,
+    SparkNotStarted,
+    SparkStopped,
+    WorkerLost,
+)
+from headwater.errors.storage import DiskFull, FileUnreadable, StorageFailed, TooManyOpenFiles
+from headwater.errors.views import (
+    InvariantBroken,
+    NotYet,
+    RecordFailed,
+    StateCorrupt,
+    StoreBusy,
+    StoreUnusable,
+    UnknownView,
+    ViewFailed,
+    ViewNotKept,
+    ViewPositionGone,
+)
+
+__all__ = [
+    "BufferFull",
+    "CaptureDropped",
+    "CaptureOvertaken",
+    "CaptureRefused",
+    "CatalogUnusable",
+    "Conflict",
+    "Corrupt",
+    "Declined",
+    "Determinate",
+    "DiskFull",
+    "ExternalError",
+    "Fenced",
+    "FileUnreadable",
+    "FunctionFailed",
+    "HeadwaterError",
+    "Indeterminate",
+    "InternalError",
+    "InvalidName",
+    "InvalidQuery",
+    "InvalidRecords",
+    "InvariantBroken",
+    "LogBusy",
+    "LogReplaced",
+    "Missing",
+    "NotYet",
+    "OperatorBroken",
+    "OperatorFailed",
+    "OutOfSequence",
+    "Overflow",
+    "PositionGone",
+    "QueryEnded",
+    "QueryFailed",
+    "QueryOutOfMemory",
+    "QueryTooLarge",
+    "QueryTooLong",
+    "ReadOnly",
+    "RecordFailed",
+    "RecordsGone",
+    "Refused",
+    "RejectedRecord",
+    "SchemaError",
+    "SlotLost",
+    "SourceUnavailable",
+    "SparkNotStarted",
+    "SparkStopped",
+    "StateCorrupt",
+    "StorageFailed",
+    "StoreBusy",
+    "StoreUnusable",
+    "TokensUnusable",
+    "TooManyOpenFiles",
+    "TooManyRows",
+    "TopicExists",
+    "UnknownGroup",
+    "UnknownTopic",
+    "UnknownView",
+    "UnsupportedQuery",
+    "UsageError",
+    "ViewFailed",
+    "ViewNotKept",
+    "ViewPositionGone",
+    "WorkerLost",
+]
