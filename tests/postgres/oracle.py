@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 import headwater as hw
-from headwater.cdc.lsn import parse_lsn
+from headwater.cdc.postgres.lsn import Lsn
 from headwater.connectors.postgres.capture import Capture
 
 
@@ -19,7 +19,7 @@ def catch_up(capture: Capture, source: psycopg.Connection[Any], seconds: float =
     """Captures everything that was committed by now, and every job that was asked for."""
     row = source.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
     assert row is not None
-    end, deadline = parse_lsn(row[0]), time.monotonic() + seconds
+    end, deadline = Lsn.parse(row[0]), time.monotonic() + seconds
 
     def reached(capture: Capture) -> bool:
         if time.monotonic() > deadline:

@@ -1,1 +1,1 @@
-"""Changes of databases, decoded: pure functions from what a server sends to Arrow tables."""
+"""Changes of databases on their way into the log: what is alike for all of them, and a package per database."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from headwater.cdc.identity import Digests
+from headwater.cdc.digests import Digests
 
 # How many rows a range has, and how many ranges there are, at most.
 RANGE_ROWS = 5000

@@ -1,100 +1,26 @@
-"""The transactions of a stretch: who they are, when they were committed, and which messages are theirs."""
+"""A transaction of a database, whichever that is."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
+from typing import Generic, TypeVar
 
-import numpy as np
-import numpy.typing as npt
+from headwater.cdc.place import Place
 
-from headwater.cdc.lsn import format_lsn
-from headwater.cdc.stretch import BEGIN, COMMIT, MESSAGE, ORIGIN, Stretch, read_longs
-
-# PostgreSQL counts microseconds from here.
-EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-TRANSACTIONAL = 1
+PlaceT_co = TypeVar("PlaceT_co", bound=Place, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Transaction:
-    """A transaction of the database. `end` is the place in the WAL behind its commit: from there the next one counts.
+class Transaction(Generic[PlaceT_co]):
+    """A transaction. `end` is the place behind its commit: from there the next one counts.
 
-    A message outside any transaction (`pg_logical_emit_message(false, …)`) is one without an `xid`.
+    `id` is the number by which the database's snapshots tell whether they show it, 0 if it has none. Every record of
+    it carries the `headers`.
     """
 
-    xid: int
-    end: int
+    id: int
+    end: PlaceT_co
     committed_at: datetime | None
-    origin: str | None = None
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """What every record of it carries."""
-        headers = {"lsn": format_lsn(self.end)}
-        if self.xid:
-            headers["xid"] = str(self.xid)
-        if self.committed_at is not None:
-            headers["committed_at"] = self.committed_at.isoformat()
-        if self.origin:
-            headers["origin"] = self.origin
-        return headers
-
-
-@dataclass(frozen=True, slots=True)
-class LogicalMessage:
-    """What a program wrote into the WAL with `pg_logical_emit_message`."""
-
-    transactional: bool
-    lsn: int
-    prefix: str
-    content: bytes
-
-
-def instant(microseconds: int) -> datetime:
-    """The time that PostgreSQL writes as microseconds since 2000."""
-    return EPOCH + timedelta(microseconds=int(microseconds))
-
-
-def read_message(body: bytes) -> LogicalMessage:
-    """The content of a message of the kind 'M'."""
-    flags, lsn = struct.unpack_from(">BQ", body)
-    end = body.index(b"\0", 9)
-    (length,) = struct.unpack_from(">I", body, end + 1)
-    return LogicalMessage(bool(flags & TRANSACTIONAL), lsn, body[9:end].decode(), body[end + 5 : end + 5 + length])
-
-
-def owners(stretch: Stretch) -> npt.NDArray[np.int64]:
-    """For each message of a stretch of whole transactions, the number of its transaction in the stretch."""
-    begins = stretch.kinds == BEGIN
-    ends = stretch.kinds == COMMIT
-    outside = (np.cumsum(begins) - np.cumsum(ends) == 0) & ~ends
-    begins |= outside & (stretch.kinds == MESSAGE)
-    return np.cumsum(begins) - 1
-
-
-def transactions_of(stretch: Stretch, owner: npt.NDArray[np.int64]) -> list[Transaction]:
-    """The transactions of a stretch of whole ones, in their order."""
-    count = int(owner[-1]) + 1 if len(owner) else 0
-    found: list[Transaction | None] = [None] * count
-    begins, commits = np.flatnonzero(stretch.kinds == BEGIN), np.flatnonzero(stretch.kinds == COMMIT)
-    xids = stretch.integers(stretch.bodies[begins] + 16)
-    ends = read_longs(stretch.data, stretch.bodies[commits] + 9)
-    times = read_longs(stretch.data, stretch.bodies[commits] + 17)
-    origins = _origins(stretch, owner)
-    for number, xid, end, at in zip(owner[commits].tolist(), xids.tolist(), ends.tolist(), times.tolist(), strict=True):
-        found[number] = Transaction(xid, end, instant(at), origins.get(number))
-    for number, one in enumerate(found):
-        if one is None:
-            # Where it begins in the WAL is all that a message outside a transaction says of itself.
-            [at] = np.flatnonzero(owner == number)
-            found[number] = Transaction(0, read_message(stretch.body(int(at))).lsn + 1, None)
-    return [one for one in found if one is not None]
-
-
-def _origins(stretch: Stretch, owner: npt.NDArray[np.int64]) -> dict[int, str]:
-    """The origins that transactions name, by their number: where a change was made that was replicated to here."""
-    places: Sequence[int] = np.flatnonzero(stretch.kinds == ORIGIN).tolist()
-    return {int(owner[at]): stretch.body(at)[8:].split(b"\0", 1)[0].decode() for at in places}
+    headers: Mapping[str, str]

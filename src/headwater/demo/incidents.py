@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple, Protocol
 
 from headwater.app import App
-from headwater.cdc.lsn import parse_lsn
+from headwater.cdc.postgres.lsn import Lsn
 from headwater.demo.control import Message
 from headwater.demo.events import BURST_COUNT, LATE_COUNT, TOPIC, burst, late, poison
 from headwater.engine.reading import Reader
@@ -261,7 +261,7 @@ class Incidents:
     def _captured(self, lsn: str) -> bool:
         try:
             return all(
-                parse_lsn(source.status().captured) >= parse_lsn(lsn) for source in self._shop.app.sources.values()
+                Lsn.parse(source.status().captured) >= Lsn.parse(lsn) for source in self._shop.app.sources.values()
             )
         except SourceUnavailable:
             return False

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.cdc.windows import PARTS_MAX, Passing, Visibility
+from headwater.cdc.postgres.visibility import Visibility
+from headwater.cdc.windows import PARTS_MAX, Passing
 
 CHUNK = pa.table({"id": [1, 2, 3], "note": ["a", "b", "c"]})
 XIDS = 2**32

@@ -13,7 +13,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGconn
 
-from headwater.cdc.values import SESSION
+from headwater.cdc.postgres.values import SESSION
 from headwater.connectors.postgres.waiting import wait
 from headwater.errors import QueryFailed, SourceUnavailable, UsageError
 

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.cdc.changes import DELETED, Changes, read_changes, read_whole_changes
-from headwater.cdc.gathering import Large, Small
 from headwater.cdc.headers import HEADERS, header_column
-from headwater.cdc.lsn import format_lsn, parse_lsn
-from headwater.cdc.relations import Relation, read_relation, read_type
-from headwater.cdc.stretch import (
+from headwater.cdc.postgres.changes import DELETED, Changes, read_changes, read_whole_changes
+from headwater.cdc.postgres.gathering import Large, Small
+from headwater.cdc.postgres.lsn import ZERO, Lsn
+from headwater.cdc.postgres.relations import Relation, read_relation, read_type
+from headwater.cdc.postgres.stretch import (
     DELETE,
     INSERT,
     MESSAGE,
@@ -34,12 +34,12 @@ from headwater.cdc.stretch import (
     Stretch,
     of_kinds,
 )
-from headwater.cdc.transactions import LogicalMessage, Transaction, read_message
-from headwater.cdc.windows import Xids
+from headwater.cdc.postgres.transactions import LogicalMessage, Transaction, read_message
+from headwater.cdc.staging import Staging
+from headwater.cdc.windows import Ids
 from headwater.connectors.postgres.occurrences import Occurrences, keyed_changes, live_keys
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import Outbox
-from headwater.connectors.postgres.staging import Staging
 from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables, TablesMoved, key_not_held
 from headwater.connectors.postgres.unchanged import Ask, Memory, sliced, with_unchanged
 from headwater.errors import CaptureOvertaken, InvalidRecords, SchemaError
@@ -59,7 +59,7 @@ PUT_BACK_ROWS = 2000
 class Observer(Protocol):
     """Who wants to know what passes: a snapshot that is being taken, an outbox."""
 
-    def rows(self, table: Table, rows: pa.Table, xids: Xids) -> None:
+    def rows(self, table: Table, rows: pa.Table, xids: Ids) -> None:
         """Rows of a table are about to be committed, each changed by a transaction."""
 
     def truncated(self, table: Table, xid: int) -> None:
@@ -114,9 +114,9 @@ class Applier:
         if isinstance(item, Large):
             try:
                 if item.transaction.end > self.lsn:
-                    self._alone(item.transaction, item.spool.chunks())
+                    self._alone(item.transaction, item.messages.stretches())
             finally:
-                item.spool.close()
+                item.close()
             return
         first = next((n for n, each in enumerate(item.transactions) if each.end > self.lsn), len(item.transactions))
         for number in self._notable(item):
@@ -126,7 +126,7 @@ class Applier:
                 first = number + 1
         self._series(item, first, len(item.transactions))
 
-    def reached(self, lsn: int) -> None:
+    def reached(self, lsn: Lsn) -> None:
         """The stream has come to this place without anything that is still to be committed."""
         self.passed = max(self.passed, lsn)
 
@@ -179,7 +179,7 @@ class Applier:
         if not len(used):
             return
         headers = [item.transactions[number].headers for number in used]
-        xids = np.array([item.transactions[number].xid for number in used], np.int64)
+        xids = np.array([item.transactions[number].id for number in used], np.int64)
         tables = []
         for table, changes in decoded:
             numbers = np.searchsorted(used, owner[changes.messages])
@@ -242,7 +242,7 @@ class Applier:
         earlier = itertools.chain(staging.seen(table.topic), self.uncommitted(table)) if changes.unchanged else ()
         numbers = np.zeros(len(changes.messages), np.int64)
         whole = _with_system(self._whole(table, changes, earlier), [transaction.headers], numbers, uniform=True)
-        self._observer.rows(table, whole, np.full(whole.num_rows, transaction.xid, np.int64))
+        self._observer.rows(table, whole, np.full(whole.num_rows, transaction.id, np.int64))
         for part in self._outbox.route(table, whole, numbers):
             staging.add(part.topic, part.rows)
 
@@ -288,7 +288,7 @@ class Applier:
             if table is None or table.stopped is not None or transaction.end <= table.since:
                 continue
             self._tables.truncated(table, transaction.end)
-            self._observer.truncated(table, transaction.xid)
+            self._observer.truncated(table, transaction.id)
             if table.append_only:
                 continue
             self._occurrences.pop(oid, None)
@@ -299,7 +299,7 @@ class Applier:
             keys = [there, *staging.seen(table.topic), *self.uncommitted(table)]
             gone = pa.concat_tables([each.select(columns).cast(keys[0].select(columns).schema) for each in keys])
             rows = tombstones(gone.group_by(columns).aggregate([]), [transaction.headers])
-            self._observer.rows(table, rows, np.full(rows.num_rows, transaction.xid, np.int64))
+            self._observer.rows(table, rows, np.full(rows.num_rows, transaction.id, np.int64))
             staging.add(table.topic, rows)
 
     def _decoded(
@@ -317,13 +317,13 @@ class Applier:
                 continue
             relation = self._relations[oid][1]
             if table.counted:
-                changes = self._counted(table, read_whole_changes(stretch, mine, relation), int(ends[mine[0]]))
+                changes = self._counted(table, read_whole_changes(stretch, mine, relation), Lsn(ends[mine[0]]))
             else:
-                changes = self._identified(table, read_changes(stretch, mine, relation, table.key), int(ends[mine[0]]))
+                changes = self._identified(table, read_changes(stretch, mine, relation, table.key), Lsn(ends[mine[0]]))
             if changes is not None:
                 yield table, changes
 
-    def _identified(self, table: Table, changes: Changes, lsn: int) -> Changes | None:
+    def _identified(self, table: Table, changes: Changes, lsn: Lsn) -> Changes | None:
         """Changes of a table whose keys its topic can hold; None if one cannot."""
         for _, column, text in changes.specials:
             if column in table.key:
@@ -331,7 +331,7 @@ class Applier:
                 return None
         return changes
 
-    def _counted(self, table: Table, changes: Changes | None, lsn: int) -> Changes | None:
+    def _counted(self, table: Table, changes: Changes | None, lsn: Lsn) -> Changes | None:
         """Changes of a table whose rows are counted; None if that cannot be done any more."""
         oid = table.relation.oid
         if changes is None:
@@ -348,7 +348,7 @@ class Applier:
     def _goes_on(self, table: Table) -> bool:
         return self._tables.by_oid[table.relation.oid].stopped is None
 
-    def commit(self, fill: Fill, lsn: int, last: Transaction | None = None) -> None:
+    def commit(self, fill: Fill, lsn: Lsn, last: Transaction | None = None) -> None:
         """One commit of the log, with the new position; a table whose rows do not fit is stopped, and left out."""
         names = self._options.names
         position = position_of(lsn, last.committed_at if last is not None else None)
@@ -376,7 +376,7 @@ class Applier:
         if last is not None and last.committed_at is not None:
             self.committed_at = last.committed_at.timestamp()
 
-    def _stop(self, error: InvalidRecords | SchemaError, lsn: int) -> None:
+    def _stop(self, error: InvalidRecords | SchemaError, lsn: Lsn) -> None:
         topic = error.topic if isinstance(error, InvalidRecords) else None
         table = next((each for each in self._tables.active() if each.topic == topic), None)
         if table is None:
@@ -384,15 +384,15 @@ class Applier:
         self._tables.stop(table, error.message, lsn)
 
 
-def captured_to(log: Log, options: CaptureOptions) -> int:
+def captured_to(log: Log, options: CaptureOptions) -> Lsn:
     """How far the WAL was captured, as the log knows it; 0 if it was not at all."""
     value = log.bookmark(options.names.position)
-    return parse_lsn(value["lsn"]) if isinstance(value, dict) else 0
+    return Lsn.parse(value["lsn"]) if isinstance(value, dict) else ZERO
 
 
-def position_of(lsn: int, committed_at: datetime | None = None) -> dict[str, str]:
+def position_of(lsn: Lsn, committed_at: datetime | None = None) -> dict[str, str]:
     """The bookmark's value: the log has everything up to a place, which was committed then or, if unknown, is now."""
-    return {"lsn": format_lsn(lsn), "at": (committed_at or datetime.now(UTC)).isoformat()}
+    return {"lsn": str(lsn), "at": (committed_at or datetime.now(UTC)).isoformat()}
 
 
 def _with_system(
@@ -409,7 +409,7 @@ def _with_system(
     return rows.append_column(_DELETED, pa.array(changes.deleted))
 
 
-def tombstones(keys: pa.Table, headers: list[dict[str, str]]) -> pa.Table:
+def tombstones(keys: pa.Table, headers: Sequence[Mapping[str, str]]) -> pa.Table:
     """A tombstone for each key."""
     rows = keys.num_rows
     operations = np.full(rows, DELETED, np.uint8)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.cdc.lsn import format_lsn
+from headwater.cdc.postgres.lsn import Lsn
+from headwater.cdc.staging import Staging
 from headwater.connectors.postgres.applying import tombstones
 from headwater.connectors.postgres.copying import Copier, selected
 from headwater.connectors.postgres.incremental import Incremental, Job
@@ -18,7 +19,6 @@ from headwater.connectors.postgres.occurrences import ROW, Occurrences, keyed, l
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.setup import create_slot
 from headwater.connectors.postgres.snapshot import completed
-from headwater.connectors.postgres.staging import Staging
 from headwater.connectors.postgres.tables import Table, Tables, TablesMoved
 from headwater.log.port import Log
 
@@ -45,10 +45,10 @@ def read_at_once(
     incremental.refresh()
 
 
-def _read(log: Log, options: CaptureOptions, table: Table, source: SourceTable, staging: Staging) -> int:
+def _read(log: Log, options: CaptureOptions, table: Table, source: SourceTable, staging: Staging) -> Lsn:
     """Stages what the topic lacks; the place at which it was read."""
     slot = create_slot(options, temporary=True)
-    headers = {"lsn": format_lsn(slot.start)}
+    headers = {"lsn": str(slot.start)}
     occurrences = Occurrences()
     there = live_rows(log, table.topic) if table.counted else pa.array([], ROW.type)
     found: list[pa.Array] = []

@@ -17,9 +17,9 @@ import psycopg
 import pyarrow as pa
 
 from headwater.cdc.comparison import Differences, Key, Sums, differences, differing, sums_of
-from headwater.cdc.lsn import format_lsn
-from headwater.cdc.texts import to_texts
-from headwater.cdc.values import convert
+from headwater.cdc.postgres.lsn import Lsn
+from headwater.cdc.postgres.texts import to_texts
+from headwater.cdc.postgres.values import convert
 from headwater.connectors.postgres.applying import captured_to
 from headwater.connectors.postgres.copying import row_text, text_of
 from headwater.connectors.postgres.incremental import KEYS_MAX, keys_job, new_job
@@ -116,7 +116,7 @@ def _locked(connection: Connection, table: Table) -> SourceTable:
 
 
 def _compare(
-    connection: Connection, log: EmbeddedLog, source: SourceTable, table: Table, lsn: int, progress: Progress
+    connection: Connection, log: EmbeddedLog, source: SourceTable, table: Table, lsn: Lsn, progress: Progress
 ) -> tuple[Audit, Differences]:
     rows = rows_at(log, table, lsn)
     division = divided(table, rows)
@@ -127,7 +127,7 @@ def _compare(
     found = differences(fetched, _known(rows, division, wrong, table))
     total, known = sum(there.values(), Sums()), sum(here.values(), Sums())
     return Audit(
-        table.name, table.topic, format_lsn(lsn), total.rows, known.rows,
+        table.name, table.topic, str(lsn), total.rows, known.rows,
         f"{total.checksum:016x}", f"{known.checksum:016x}", len(division.ranges), len(wrong), len(fetched),
         _typed(found.missing, table), _typed(found.different, table), _typed(found.extra, table),
     ), found  # fmt: skip
@@ -179,13 +179,13 @@ def _typed(keys: Sequence[Key], table: Table) -> tuple[tuple[Any, ...], ...]:
     return tuple(zip(*columns, strict=True))
 
 
-def _wait(log: EmbeddedLog, options: CaptureOptions, lsn: int) -> None:
+def _wait(log: EmbeddedLog, options: CaptureOptions, lsn: Lsn) -> None:
     """Returns when the log has everything up to a place; somebody has to capture meanwhile."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while captured_to(log, options) < lsn:
         if time.monotonic() > deadline:
             raise UsageError(
-                f"The log is at {format_lsn(captured_to(log, options))}, and the audit at {format_lsn(lsn)}.",
+                f"The log is at {captured_to(log, options)}, and the audit at {lsn}.",
                 hint="Let the capture run while you audit: `headwater capture APP`.",
             )
         time.sleep(0.1)

@@ -18,10 +18,11 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from headwater.cdc.gathering import Gatherer, Large, Small
-from headwater.cdc.lsn import format_lsn
-from headwater.cdc.transactions import LogicalMessage, Transaction
-from headwater.cdc.windows import Xids
+from headwater.cdc.postgres.gathering import Gatherer, Large, Small
+from headwater.cdc.postgres.lsn import ZERO, Lsn
+from headwater.cdc.postgres.transactions import LogicalMessage, Transaction
+from headwater.cdc.staging import Staging
+from headwater.cdc.windows import Ids
 from headwater.connectors.postgres.applying import Applier, Fill, captured_to, position_of
 from headwater.connectors.postgres.checks import Plan, check, publications
 from headwater.connectors.postgres.incremental import new_job
@@ -32,7 +33,6 @@ from headwater.connectors.postgres.outbox import Outbox
 from headwater.connectors.postgres.replication import Replication
 from headwater.connectors.postgres.setup import NewSlot, Say, create_slot, drop_slot, publish
 from headwater.connectors.postgres.snapshot import Chunk, FirstSnapshot, Progress
-from headwater.connectors.postgres.staging import Staging
 from headwater.connectors.postgres.state import CREATING, FIRST, STREAMING, change_state, read_state
 from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables, unfit_key
 from headwater.connectors.postgres.unchanged import Ask
@@ -152,14 +152,14 @@ class Beginning:
         return [chunk for chunk in chunks if self._snapshot.read_at(chunk) is None]
 
     def _read(self, chunks: Sequence[Chunk], slot: NewSlot) -> bool:
-        self._say(f"Reading {len(chunks)} parts of tables as they are at {format_lsn(slot.start)}.")
+        self._say(f"Reading {len(chunks)} parts of tables as they are at {slot.start}.")
         by_oid = dict(self._tables.by_oid)
         return self._snapshot.read(by_oid, chunks, slot, self._progress, self._stop)
 
     def _catch_up(self, connection: Connection, chunks: Sequence[Chunk]) -> None:
         """Follows the stream from the slot's start to the last place at which a chunk was read, and commits it all."""
-        places = {chunk.number: self._snapshot.read_at(chunk) or 0 for chunk in chunks}
-        end = max(places.values(), default=0)
+        places = {chunk.number: self._snapshot.read_at(chunk) or ZERO for chunk in chunks}
+        end = max(places.values(), default=ZERO)
         for table in [each for each in self._tables.by_oid.values() if not each.key]:
             mine = [places[chunk.number] for chunk in chunks if chunk.oid == table.relation.oid]
             if mine:
@@ -180,7 +180,7 @@ class Beginning:
         finally:
             collector.close()
 
-    def _follow(self, connection: Connection, collector: Collector, end: int) -> bool:
+    def _follow(self, connection: Connection, collector: Collector, end: Lsn) -> bool:
         """Collects every transaction that ends at this place or before; whether it came so far."""
         if collector.lsn >= end:
             return True
@@ -204,11 +204,11 @@ class Beginning:
             replication.close()
         return False
 
-    def _finish(self, chunks: Sequence[Chunk], end: int, changes: dict[int, Staging]) -> None:
+    def _finish(self, chunks: Sequence[Chunk], end: Lsn, changes: dict[int, Staging]) -> None:
         """The commit that holds every table as it is at one place."""
         names = self._options.names
         position = self._log.bookmark(names.position)
-        places = {chunk.number: self._snapshot.read_at(chunk) or 0 for chunk in chunks}
+        places = {chunk.number: self._snapshot.read_at(chunk) or ZERO for chunk in chunks}
         occurrences: dict[int, Occurrences] = {}
         with self._snapshot.trimmed():
             self._stop_unfit(chunks, end)
@@ -229,9 +229,9 @@ class Beginning:
         self._tables.moved(moved)
         self._tables.incomplete.clear()
         self._snapshot.discard()
-        self._say(f"The first snapshot is in the log, as of {format_lsn(end)}.")
+        self._say(f"The first snapshot is in the log, as of {end}.")
 
-    def _stop_unfit(self, chunks: Sequence[Chunk], lsn: int) -> None:
+    def _stop_unfit(self, chunks: Sequence[Chunk], lsn: Lsn) -> None:
         """Stops tables with a row that cannot be a record."""
         for chunk in chunks:
             table = self._tables.by_oid[chunk.oid]
@@ -274,13 +274,13 @@ class Collector(Applier):
         self.stagings = {}
         self._places = np.unique([snapshot.read_at(chunk) or 0 for chunk in chunks])
 
-    def collect(self, item: Small | Large, end: int) -> None:
+    def collect(self, item: Small | Large, end: Lsn) -> None:
         """As `apply`, for transactions that end at this place or before."""
         if isinstance(item, Large):
             if item.transaction.end <= end:
                 self.apply(item)
             else:
-                item.spool.close()
+                item.close()
                 self.passed = max(self.passed, item.transaction.end)
             return
         count = sum(each.end <= end for each in item.transactions)
@@ -294,7 +294,7 @@ class Collector(Applier):
             self.apply(part)
         self.passed = max(self.passed, item.transactions[-1].end)
 
-    def commit(self, fill: Fill, lsn: int, last: Transaction | None = None) -> None:
+    def commit(self, fill: Fill, lsn: Lsn, last: Transaction | None = None) -> None:
         place = int(self._places[np.searchsorted(self._places, lsn)])
         staging = self.stagings.get(place)
         if staging is None:
@@ -335,7 +335,7 @@ class _Collecting:
 class _Deaf:
     """Nobody wants to know what passes."""
 
-    def rows(self, _table: Table, _rows: pa.Table, _xids: Xids) -> None:
+    def rows(self, _table: Table, _rows: pa.Table, _xids: Ids) -> None:
         pass
 
     def truncated(self, _table: Table, _xid: int) -> None:

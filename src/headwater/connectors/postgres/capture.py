@@ -13,10 +13,11 @@ import numpy as np
 import psycopg
 import pyarrow as pa
 
-from headwater.cdc.gathering import Gatherer
-from headwater.cdc.lsn import format_lsn, parse_lsn
-from headwater.cdc.relations import Relation
-from headwater.cdc.transactions import LogicalMessage, Transaction
+from headwater.cdc.postgres.gathering import Gatherer
+from headwater.cdc.postgres.lsn import Lsn
+from headwater.cdc.postgres.relations import Relation
+from headwater.cdc.postgres.transactions import LogicalMessage, Transaction
+from headwater.cdc.staging import Staging
 from headwater.connectors.postgres.applying import Applier, captured_to, position_of
 from headwater.connectors.postgres.asking import ask
 from headwater.connectors.postgres.at_once import read_at_once
@@ -31,7 +32,6 @@ from headwater.connectors.postgres.outbox import MESSAGE_PREFIX, Outbox
 from headwater.connectors.postgres.replication import Replication
 from headwater.connectors.postgres.setup import Say, create_slot, drop_slot, publish
 from headwater.connectors.postgres.snapshot import Progress
-from headwater.connectors.postgres.staging import Staging
 from headwater.connectors.postgres.state import (
     CREATING,
     DROPPED,
@@ -358,12 +358,12 @@ class Capture:
             "SELECT confirmed_flush_lsn::text, wal_status FROM pg_replication_slots WHERE slot_name = %s", (slot,)
         ).fetchone()
         if row is None:
-            raise SlotLost(slot, format_lsn(captured), "it is not there")
+            raise SlotLost(slot, str(captured), "it is not there")
         confirmed, status = row
         if status == "lost":
-            raise SlotLost(slot, format_lsn(captured), "PostgreSQL has removed WAL that it needs")
-        if confirmed is not None and parse_lsn(confirmed) > captured:
-            raise SlotLost(slot, format_lsn(captured), f"somebody has moved it to {confirmed}")
+            raise SlotLost(slot, str(captured), "PostgreSQL has removed WAL that it needs")
+        if confirmed is not None and Lsn.parse(confirmed) > captured:
+            raise SlotLost(slot, str(captured), f"somebody has moved it to {confirmed}")
 
     def _repair(self, lost: SlotLost) -> None:
         """A new slot, and every table read again while changes flow: rows that differ, or are gone, are set right."""
@@ -374,7 +374,7 @@ class Capture:
         self.tables.load()
         before = self.log.bookmark(names.position)
         slot, published = self._new_slot()
-        event = Event(format_lsn(slot), "", "", "slot lost", lost.message)
+        event = Event(str(slot), "", "", "slot lost", lost.message)
         outbox = Outbox(self.log, self.options)
         again = [each for each in self.tables.active() if not each.append_only and not outbox.is_outbox(each)]
         jobs = [new_job(table.relation.oid, purge=True).to_json() for table in again]
@@ -392,7 +392,7 @@ class Capture:
                 raise CaptureOvertaken(self.options.name, lost.captured, str(conflict.actual))
             raise lost
 
-    def _new_slot(self) -> tuple[int, dict[str, int]]:
+    def _new_slot(self) -> tuple[Lsn, dict[str, int]]:
         """Makes the slot again, and what else the tables need: where it begins, and which publications there are."""
         with self.options.address.connect() as connection:
             try:

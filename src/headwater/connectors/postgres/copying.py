@@ -6,7 +6,7 @@ that a row is the same whichever way it comes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.cdc.headers import HEADERS, header_column
-from headwater.cdc.relations import Column, Relation
-from headwater.cdc.values import convert
+from headwater.cdc.postgres.relations import Column, Relation
+from headwater.cdc.postgres.values import convert
 from headwater.connectors.postgres.address import UNLIMITED, Address
 from headwater.connectors.postgres.naming import literal, quoted
 from headwater.connectors.postgres.occurrences import ROW
@@ -132,7 +132,7 @@ def text_of(column: Column) -> str:
 
 
 def with_headers(
-    rows: pa.Table, headers: dict[str, str], specials: Sequence[tuple[int, str, str]] = (), *, operation: int = READ
+    rows: pa.Table, headers: Mapping[str, str], specials: Sequence[tuple[int, str, str]] = (), *, operation: int = READ
 ) -> pa.Table:
     """Rows that were read, and not changed, with their headers."""
     count = rows.num_rows

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headwater.cdc.transactions import LogicalMessage, Transaction
-from headwater.cdc.values import convert
-from headwater.cdc.windows import Hashes, Passing, Visibility, Xids, key_hashes
+from headwater.cdc.postgres.transactions import LogicalMessage, Transaction
+from headwater.cdc.postgres.values import convert
+from headwater.cdc.postgres.visibility import Visibility
+from headwater.cdc.staging import Staging
+from headwater.cdc.windows import Hashes, Ids, Passing, key_hashes
 from headwater.connectors.postgres import snapshot
 from headwater.connectors.postgres.applying import tombstones
 from headwater.connectors.postgres.copying import Blocks, Copier, selected
@@ -28,7 +30,6 @@ from headwater.connectors.postgres.naming import literal, quoted
 from headwater.connectors.postgres.occurrences import live_keys
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.snapshot import chunk_query, completed, layout_of, parts_of
-from headwater.connectors.postgres.staging import Staging
 from headwater.connectors.postgres.tables import Event, Table, Tables, unfit_key
 from headwater.errors import QueryFailed
 from headwater.log.commit import Commit
@@ -190,7 +191,7 @@ class Incremental:
 
     # What the stream's thread calls
 
-    def rows(self, table: Table, rows: pa.Table, xids: Xids) -> None:
+    def rows(self, table: Table, rows: pa.Table, xids: Ids) -> None:
         if not table.key:
             return
         watch = self._watch

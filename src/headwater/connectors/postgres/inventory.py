@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from headwater.cdc.relations import WHOLE_ROW, Column, Relation, qualified_type
+from headwater.cdc.postgres.relations import WHOLE_ROW, Column, Relation, qualified_type
 from headwater.connectors.postgres.naming import DEFAULT_SCHEMA, qualified
 
 Connection = psycopg.Connection[Any]

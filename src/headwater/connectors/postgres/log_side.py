@@ -11,11 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.cdc.digests import DIGEST, Digests, digests
 from headwater.cdc.headers import HEADERS, SPECIAL
-from headwater.cdc.identity import DIGEST, Digests, digests, row_texts
-from headwater.cdc.lsn import parse_lsn
-from headwater.cdc.relations import Relation
-from headwater.cdc.texts import to_texts
+from headwater.cdc.postgres.identity import row_texts
+from headwater.cdc.postgres.lsn import Lsn
+from headwater.cdc.postgres.relations import Relation
+from headwater.cdc.postgres.texts import to_texts
 from headwater.connectors.postgres.occurrences import ROW
 from headwater.connectors.postgres.tables import Table
 from headwater.log.port import Log
@@ -33,7 +34,7 @@ class LogSide:
     digests: Digests
 
 
-def rows_at(log: Log, table: Table, lsn: int) -> LogSide:
+def rows_at(log: Log, table: Table, lsn: Lsn) -> LogSide:
     """The rows that a topic has after everything that ended at a place of the WAL or before.
 
     Reads the topic twice and keeps keys and digests only: first to find the newest record of each key, then its row.
@@ -58,7 +59,7 @@ def _empty(log: Log, table: Table) -> pa.Table:
     return pa.schema([schema.field(name).with_nullable(True) for name in table.topic_key]).empty_table()
 
 
-def _newest(log: Log, table: Table, lsn: int) -> dict[int, npt.NDArray[np.int64]]:
+def _newest(log: Log, table: Table, lsn: Lsn) -> dict[int, npt.NDArray[np.int64]]:
     """The offsets, by partition, of the newest record of each key that has a row at the place."""
     found: dict[int, npt.NDArray[np.int64]] = {}
     seen: dict[int, list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]]] = {}
@@ -78,9 +79,9 @@ def _newest(log: Log, table: Table, lsn: int) -> dict[int, npt.NDArray[np.int64]
     return found
 
 
-def _until(batch: Batch, lsn: int) -> npt.NDArray[np.bool_]:
+def _until(batch: Batch, lsn: Lsn) -> npt.NDArray[np.bool_]:
     encoded = pc.map_lookup(batch.records["_headers"].combine_chunks(), "lsn", "first").dictionary_encode()
-    places = pa.array([parse_lsn(text.as_py()) for text in encoded.dictionary], pa.int64())
+    places = pa.array([Lsn.parse(text.as_py()) for text in encoded.dictionary], pa.int64())
     # A record without the header was not captured, but is there: it counts.
     known = pc.fill_null(places.take(encoded.indices), 0)
     return np.asarray(known.to_numpy(zero_copy_only=False) <= lsn)

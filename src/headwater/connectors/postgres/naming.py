@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from headwater.cdc.identity import quote_identifier
+from headwater.cdc.postgres.identity import quote_identifier
 from headwater.system.names import check_name
 
 _NOT_IN_TOPICS = re.compile(r"[^A-Za-z0-9_-]")

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.cdc.changes import Changes
-from headwater.cdc.identity import DIGEST, Digests
+from headwater.cdc.digests import DIGEST, Digests
+from headwater.cdc.postgres.changes import Changes
 from headwater.log.port import Log
 
 ROW = pa.field("_row", pa.string())

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.cdc.headers import HEADERS
-from headwater.cdc.texts import to_texts
+from headwater.cdc.postgres.texts import to_texts
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.tables import Table
 from headwater.errors import InvalidName, UnknownTopic

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from headwater.cdc.comparison import Ranges, ranges_of
-from headwater.cdc.relations import Column
-from headwater.cdc.texts import to_texts
+from headwater.cdc.postgres.relations import Column
+from headwater.cdc.postgres.texts import to_texts
 from headwater.connectors.postgres.copying import row_text, text_of
 from headwater.connectors.postgres.log_side import LogSide
 from headwater.connectors.postgres.naming import literal, quoted

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import pq
 
-from headwater.cdc.lsn import format_lsn
-from headwater.cdc.transactions import EPOCH
+from headwater.cdc.postgres.lsn import ZERO, Lsn
+from headwater.cdc.postgres.transactions import EPOCH
 from headwater.connectors.postgres.naming import literal, quoted
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.waiting import wait
@@ -36,7 +36,7 @@ class Received:
 
     payloads: list[memoryview] = field(default_factory=list)
     bytes: int = 0
-    reached: int = 0
+    reached: Lsn = ZERO
     reply_wanted: bool = False
 
     @property
@@ -47,7 +47,7 @@ class Received:
 class Replication:
     """A running stream. Not for use by several threads."""
 
-    def __init__(self, options: CaptureOptions, start: int, version: int, publications: Sequence[str]) -> None:
+    def __init__(self, options: CaptureOptions, start: Lsn, version: int, publications: Sequence[str]) -> None:
         self._options = options
         self._connection = options.address.replicate()
         names = options.names
@@ -61,14 +61,14 @@ class Replication:
         if version >= 16:
             settings |= {"origin": "any"}
         listed = ", ".join(f"{name} {literal(value)}" for name, value in settings.items())
-        command = f"START_REPLICATION SLOT {quoted(names.slot)} LOGICAL {format_lsn(start)} ({listed})"
+        command = f"START_REPLICATION SLOT {quoted(names.slot)} LOGICAL {start} ({listed})"
         result = self._connection.exec_(command.encode())
         if result.status != pq.ExecStatus.COPY_BOTH:
             state = result.error_field(pq.DiagnosticField.SQLSTATE)
             reason = " ".join(self._connection.get_error_message().split())
             self.close()
             if state in _GONE:
-                raise SlotLost(names.slot, format_lsn(start), reason.rstrip("."))
+                raise SlotLost(names.slot, str(start), reason.rstrip("."))
             raise SourceUnavailable(str(options.address), reason.rstrip("."))
         self._connection.nonblocking = 1
         self.confirmed = start
@@ -93,7 +93,7 @@ class Replication:
             self._given_at = time.monotonic()
         return received
 
-    def confirm(self, lsn: int, *, ask: bool = False) -> None:
+    def confirm(self, lsn: Lsn, *, ask: bool = False) -> None:
         """Tells the server that everything before this place is durable; with `ask`, it says how far it is."""
         now = int((time.time() - EPOCH.timestamp()) * 1e6)
         self.confirmed = max(self.confirmed, lsn)
@@ -127,7 +127,8 @@ class Replication:
                 keep(payload)
                 received.bytes += length
             elif payload[0] == _KEEPALIVE:
-                received.reached, _, wanted = struct.unpack_from(">QQB", payload, 1)
+                reached, _, wanted = struct.unpack_from(">QQB", payload, 1)
+                received.reached = Lsn(reached)
                 received.reply_wanted |= bool(wanted)
 
     def _ended(self) -> SlotLost | SourceUnavailable:
@@ -137,5 +138,5 @@ class Replication:
         state = None if result is None else result.error_field(pq.DiagnosticField.SQLSTATE)
         if state in _GONE:
             # A publication that was dropped: the slot cannot be read past where it was missing.
-            return SlotLost(self._options.names.slot, format_lsn(self.confirmed), reason)
+            return SlotLost(self._options.names.slot, str(self.confirmed), reason)
         return SourceUnavailable(str(self._options.address), reason)

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import pq
 from psycopg.pq.abc import PGconn, PGresult
 
-from headwater.cdc.lsn import parse_lsn
+from headwater.cdc.postgres.lsn import Lsn
 from headwater.connectors.postgres.checks import Plan, create_publication, may_alter, may_create
 from headwater.connectors.postgres.inventory import Connection, SourceTable
 from headwater.connectors.postgres.naming import qualified, quoted
@@ -34,7 +34,7 @@ class NewSlot:
     The snapshot lives as long as the connection is neither used nor closed.
     """
 
-    start: int
+    start: Lsn
     snapshot: str
     connection: PGconn
 
@@ -111,7 +111,7 @@ def create_slot(
     start, snapshot = result.get_value(0, 1), result.get_value(0, 2)
     assert start is not None
     assert snapshot is not None
-    return NewSlot(parse_lsn(start.decode()), snapshot.decode(), connection)
+    return NewSlot(Lsn.parse(start.decode()), snapshot.decode(), connection)
 
 
 def _result(connection: PGconn, stop: threading.Event, say: Say) -> PGresult:

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from headwater.cdc.headers import OPERATION
-from headwater.cdc.lsn import format_lsn, parse_lsn
+from headwater.cdc.mapping import MappedFiles
+from headwater.cdc.postgres.lsn import Lsn
 from headwater.connectors.postgres.copying import READ, Blocks, Copier, selected, with_headers
 from headwater.connectors.postgres.inventory import Connection
-from headwater.connectors.postgres.mapping import MappedFiles
 from headwater.connectors.postgres.naming import qualified
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.setup import NewSlot
@@ -125,14 +125,14 @@ class FirstSnapshot:
     def exists(self) -> bool:
         return (self._directory / "plan.json").exists()
 
-    def begin(self, start: int, tables: Sequence[Table], connection: Connection) -> list[Chunk]:
+    def begin(self, start: Lsn, tables: Sequence[Table], connection: Connection) -> list[Chunk]:
         """Writes the plan."""
         self.discard()
         self._directory.mkdir(parents=True)
         places = blocks_of(connection, tables)
         chunks = [Chunk(number, table.relation.oid, blocks) for number, (table, blocks) in enumerate(places)]
         plan = [[each.oid, each.blocks.table, each.blocks.first, each.blocks.end] for each in chunks]
-        content = {"start": format_lsn(start), "chunks": plan, "layout": layout_of(connection, tables)}
+        content = {"start": str(start), "chunks": plan, "layout": layout_of(connection, tables)}
         _write(self._directory / "plan.json", json.dumps(content).encode())
         return chunks
 
@@ -149,10 +149,10 @@ class FirstSnapshot:
         chunks = [Chunk(n, oid, Blocks(*blocks)) for n, (oid, *blocks) in enumerate(plan["chunks"])]
         return plan["start"], chunks
 
-    def read_at(self, chunk: Chunk) -> int | None:
+    def read_at(self, chunk: Chunk) -> Lsn | None:
         """At which place of the WAL a chunk was read; None if it was not yet."""
         file = self._files().get(chunk.number)
-        return None if file is None else parse_lsn(file.stem.split("@")[1].replace("-", "/"))
+        return None if file is None else Lsn.parse(file.stem.split("@")[1].replace("-", "/"))
 
     def forget(self, chunk: Chunk) -> None:
         """The chunk counts as not read."""
@@ -212,9 +212,9 @@ class FirstSnapshot:
         self._known = {}
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _stage(self, chunk: Chunk, table: Table, copier: Copier, lsn: int) -> Path:
-        headers = {"lsn": format_lsn(lsn)}
-        path = self._directory / f"{chunk.number}@{format_lsn(lsn).replace('/', '-')}.arrow"
+    def _stage(self, chunk: Chunk, table: Table, copier: Copier, lsn: Lsn) -> Path:
+        headers = {"lsn": str(lsn)}
+        path = self._directory / f"{chunk.number}@{str(lsn).replace('/', '-')}.arrow"
         unfinished = path.with_suffix(".part")
         schema = with_headers(table.topic_schema.empty_table(), headers).schema
         with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
@@ -244,7 +244,7 @@ def blocks_read(directory: Path) -> tuple[int, int]:
     return sum(size for number, size in enumerate(sizes) if number in read), sum(sizes)
 
 
-def completed(rows: pa.Table, headers: dict[str, str]) -> pa.Table:
+def completed(rows: pa.Table, headers: Mapping[str, str]) -> pa.Table:
     """Rows that were read, with the headers that all of them have, and those of their own."""
     if "_headers" not in rows.column_names:
         return with_headers(rows, headers)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from headwater.cdc.lsn import format_lsn, parse_lsn
+from headwater.cdc.postgres.lsn import Lsn
 from headwater.connectors.postgres.applying import captured_to
 from headwater.connectors.postgres.inventory import Connection
 from headwater.connectors.postgres.options import WAL_ALARM_PART, CaptureOptions
@@ -72,7 +72,7 @@ def status_of(log: Log, options: CaptureOptions, connection: Connection) -> Stat
     captured = captured_to(log, options)
     row: Any = connection.execute(_SLOT, (names.slot,)).fetchone()
     active, wal_status, now, retained, until_lost, keep = row or (False, "missing", "0/0", 0, None, "-1")
-    behind = max(0, parse_lsn(now) - captured) if captured and row else 0
+    behind = max(0, Lsn.parse(now) - captured) if captured and row else 0
     position: Any = log.bookmark(names.position)
     seconds = _age(position) if behind and position else 0.0
     reading = {job["oid"]: job["blocks"] for job in state.get("jobs", [])}
@@ -89,7 +89,7 @@ def status_of(log: Log, options: CaptureOptions, connection: Connection) -> Stat
     )
     status = Status(
         options.name, str(options.address), state.get("phase", "not begun"), is_paused(log, options),
-        format_lsn(captured), names.slot, wal_status or "unknown", bool(active), behind, int(retained or 0), until_lost,
+        str(captured), names.slot, wal_status or "unknown", bool(active), behind, int(retained or 0), until_lost,
         seconds, read, total, found, (),
     )  # fmt: skip
     return _with_alarms(status, options, keep)

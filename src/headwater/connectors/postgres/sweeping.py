@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from headwater.cdc.lsn import parse_lsn
+from headwater.cdc.postgres.lsn import Lsn
 from headwater.connectors.postgres.inventory import Connection
 from headwater.connectors.postgres.naming import literal, qualified, quoted
 from headwater.connectors.postgres.options import CaptureOptions
@@ -26,7 +26,7 @@ class Sweeper:
         self._seen: tuple[int, Sequence[tuple[Any, ...]]] | None = None
         self._refused = ""
 
-    def sweep(self, connection: Connection, lsn: int) -> None:
+    def sweep(self, connection: Connection, lsn: Lsn) -> None:
         """Deletes rows that were there when the database was behind `lsn`, up to which the log has everything."""
         if not self._options.outbox or not self._options.outbox_delete:
             return
@@ -42,7 +42,7 @@ class Sweeper:
             # The place is asked for after the rows: whatever is seen was committed before it.
             rows = connection.execute(f"SELECT {listed} FROM {name} LIMIT {SWEEP_ROWS_MAX}".encode()).fetchall()
             [(place,)] = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
-            self._seen = (parse_lsn(str(place)), rows) if rows else None
+            self._seen = (Lsn.parse(str(place)), rows) if rows else None
 
     def _delete(self, connection: Connection, table: Table, keys: Sequence[tuple[Any, ...]]) -> None:
         listed = ", ".join(quoted(name) for name in table.key)

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.cdc.headers import HEADERS, SPECIAL
-from headwater.cdc.lsn import format_lsn, parse_lsn
-from headwater.cdc.relations import WHOLE_ROW, Column, Relation
+from headwater.cdc.postgres.lsn import ZERO, Lsn
+from headwater.cdc.postgres.relations import WHOLE_ROW, Column, Relation
 from headwater.connectors.postgres.inventory import SourceTable, is_chosen
 from headwater.connectors.postgres.occurrences import ROW
 from headwater.connectors.postgres.options import CaptureOptions
@@ -48,7 +48,7 @@ class Table:
     topic: str
     key: tuple[str, ...]
     stopped: str | None = None
-    since: int = 0
+    since: Lsn = ZERO
     counted: bool = False
     parts: tuple[int, ...] = ()
     files: tuple[int | None, ...] = ()
@@ -82,7 +82,7 @@ class Table:
             "topic": self.topic,
             "key": list(self.key),
             "stopped": self.stopped,
-            "since": format_lsn(self.since),
+            "since": str(self.since),
             "counted": self.counted,
             "parts": list(self.parts),
             "files": list(self.files),
@@ -93,7 +93,7 @@ class Table:
     def from_json(cls, value: Mapping[str, Any]) -> Table:
         columns = tuple(Column(*column) for column in value["columns"])
         relation = Relation(value["oid"], value["schema"], value["table"], value["identity"], columns)
-        since = parse_lsn(value["since"])
+        since = Lsn.parse(value["since"])
         return cls(relation, value["topic"], tuple(value["key"]), value["stopped"], since, value["counted"],
                    tuple(value["parts"]), tuple(value["files"]), tuple(value["found_as"]))  # fmt: skip
 
@@ -158,7 +158,7 @@ class Tables:
 
     def set_parts(self, table: Table, parts: tuple[int, ...], files: tuple[int | None, ...]) -> None:
         """Takes notice of partitions that came, went, or were written anew."""
-        self._set(replace(table, parts=parts, files=files), 0)
+        self._set(replace(table, parts=parts, files=files), ZERO)
 
     def recognise(self, there: Mapping[int, SourceTable]) -> None:
         """Forgets tables whose numbers are those of others: a database that was restored numbers its tables anew.
@@ -170,7 +170,7 @@ class Tables:
             found = there.get(oid)
             renamed = table.name not in names and found is not None and found.relation.columns == table.relation.columns
             if found is not None and found.name != table.name and not renamed:
-                self.note(table, 0, "forgotten", f"its number is that of {found.name} now")
+                self.note(table, ZERO, "forgotten", f"its number is that of {found.name} now")
                 del self.by_oid[oid]
                 self.changed = True
 
@@ -194,7 +194,7 @@ class Tables:
         self,
         relation: Relation,
         key: tuple[str, ...],
-        lsn: int = 0,
+        lsn: Lsn = ZERO,
         *,
         parts: tuple[int, ...] = (),
         files: tuple[int | None, ...] = (),
@@ -213,7 +213,7 @@ class Tables:
             self.read_again(relation.oid, purge=any(end for _, end in self.log.offsets(topic).values()))
         return self.by_oid[relation.oid]
 
-    def describe(self, relation: Relation, lsn: int, find_key: Callable[[Relation], tuple[str, ...] | None]) -> None:
+    def describe(self, relation: Relation, lsn: Lsn, find_key: Callable[[Relation], tuple[str, ...] | None]) -> None:
         """Takes notice of what the stream says about a table. `find_key` knows a new one's key; None: not ours."""
         table = self.by_oid.get(relation.oid)
         if table is None:
@@ -232,23 +232,23 @@ class Tables:
             return
         self._alter(table, relation, lsn)
 
-    def stop(self, table: Table, reason: str, lsn: int) -> None:
+    def stop(self, table: Table, reason: str, lsn: Lsn) -> None:
         """Ends the capture of a table."""
         self._set(replace(table, stopped=reason), lsn)
 
-    def read_at(self, table: Table, lsn: int) -> None:
+    def read_at(self, table: Table, lsn: Lsn) -> None:
         """All rows of a table were read as they were at this place; the stream counts from there."""
         self._set(replace(table, since=lsn), lsn)
 
-    def truncated(self, table: Table, lsn: int) -> None:
+    def truncated(self, table: Table, lsn: Lsn) -> None:
         """Notes that a table was emptied; of one without a key, the rows that are in the log stay there."""
         kept = "the topic has no key, and keeps its records" if table.append_only else ""
         self.note(table, lsn, "truncated", kept)
 
     def make_again(self, table: Table) -> None:
         """Somebody has dropped the topic of a table: it gets a new one, and has still to be read."""
-        self.note(table, 0, "topic made again", "somebody has dropped it")
-        self._set(replace(table, stopped=self._make_topic(table)), 0)
+        self.note(table, ZERO, "topic made again", "somebody has dropped it")
+        self._set(replace(table, stopped=self._make_topic(table)), ZERO)
 
     def resume(self, table: Table, found: SourceTable) -> Table:
         """Captures a stopped table again, as it is in the database now; it has still to be read."""
@@ -259,11 +259,11 @@ class Tables:
         )  # fmt: skip
         reason = self._make_topic(resumed)
         if reason is None:
-            self.note(resumed, 0, "resumed", "")
-        self._set(replace(resumed, stopped=reason), 0)
+            self.note(resumed, ZERO, "resumed", "")
+        self._set(replace(resumed, stopped=reason), ZERO)
         return self.by_oid[table.relation.oid]
 
-    def _alter(self, table: Table, relation: Relation, lsn: int) -> None:
+    def _alter(self, table: Table, relation: Relation, lsn: Lsn) -> None:
         reason = _key_lost(table, relation)
         detail = _difference(table.relation, relation)
         if reason is None:
@@ -310,16 +310,16 @@ class Tables:
             return error.message
         return None
 
-    def _set(self, table: Table, lsn: int) -> None:
+    def _set(self, table: Table, lsn: Lsn) -> None:
         before = self.by_oid.get(table.relation.oid)
         if table.stopped is not None and (before is None or before.stopped is None):
             self.note(table, lsn, "stopped", table.stopped)
         self.by_oid[table.relation.oid] = table
         self.changed = True
 
-    def note(self, table: Table, lsn: int, event: str, detail: str) -> None:
+    def note(self, table: Table, lsn: Lsn, event: str, detail: str) -> None:
         """Adds to the history of the source."""
-        self.events.append(Event(format_lsn(lsn), table.name, table.topic, event, detail))
+        self.events.append(Event(str(lsn), table.name, table.topic, event, detail))
 
 
 def evolved(topic: Topic, relation: Relation) -> pa.Schema:

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.cdc.changes import Changes
 from headwater.cdc.headers import HEADERS, SPECIAL
+from headwater.cdc.postgres.changes import Changes
 from headwater.connectors.postgres.tables import Table
 from headwater.errors import RecordsGone
 from headwater.log.port import Log

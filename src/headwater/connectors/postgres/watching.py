@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwater.cdc.lsn import format_lsn, parse_lsn
+from headwater.cdc.postgres.lsn import ZERO, Lsn
 from headwater.connectors.postgres.checks import (
     check_more,
     check_names,
@@ -50,7 +50,7 @@ class Watcher:
         self.outgrown = False
         """Whether there is a publication that was not there when the stream began, which does not name it."""
 
-    def begin(self, connection: Connection, lsn: int) -> None:
+    def begin(self, connection: Connection, lsn: Lsn) -> None:
         """Before the stream is followed: tables that the source does not name any more are captured no more.
 
         The first time, a table that it names and that cannot be captured is an error. Raises `CaptureRefused`, and
@@ -67,7 +67,7 @@ class Watcher:
             with self._log.commit() as commit:
                 commit.bookmark(self._options.names.publications, there_are)
 
-    def look(self, connection: Connection, lsn: int) -> None:
+    def look(self, connection: Connection, lsn: Lsn) -> None:
         """Takes notice of everything; the next commit makes it last. Says what `status` would raise an alarm about.
 
         The stream has come to `lsn`. A table that is gone counts until the stream is where it was noticed.
@@ -81,7 +81,7 @@ class Watcher:
         now = time.monotonic()
         self._rests_until = now + REST * (now - began)
 
-    def _look(self, connection: Connection, lsn: int) -> None:
+    def _look(self, connection: Connection, lsn: Lsn) -> None:
         there = {each.relation.oid: each for each in tables_of(connection)}
         topics = {each.name for each in self._log.topics()}
         for table in list(self._tables.active()):
@@ -97,7 +97,7 @@ class Watcher:
         self._publish_again(connection, there, lsn)
         self.outgrown = bool(publications(connection, self._options).keys() - self._named)
 
-    def _remove(self, connection: Connection, there: Mapping[int, SourceTable], lsn: int) -> None:
+    def _remove(self, connection: Connection, there: Mapping[int, SourceTable], lsn: Lsn) -> None:
         for table in [each for each in self._tables.active() if not self._tables.is_wanted(each)]:
             found = there.get(table.relation.oid)
             if found is not None:
@@ -131,9 +131,9 @@ class Watcher:
             self._say(f"alarm: source {self._options.name}: {found[alarm]}")
         self._alarms = set(found)
 
-    def _drop(self, connection: Connection, table: Table, lsn: int) -> None:
+    def _drop(self, connection: Connection, table: Table, lsn: Lsn) -> None:
         [(now,)] = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
-        if lsn >= self._gone.setdefault(table.relation.oid, parse_lsn(str(now))):
+        if lsn >= self._gone.setdefault(table.relation.oid, Lsn.parse(str(now))):
             self._tables.stop(table, DROPPED, lsn)
             self._say(f"Table {table.name} was dropped.")
 
@@ -172,7 +172,7 @@ class Watcher:
             self._tables.read_again(table.relation.oid, purge=not resumed.append_only)
         self._say(f"Table {table.name} is named again.")
 
-    def _check_publications(self, connection: Connection, lsn: int) -> dict[str, int]:
+    def _check_publications(self, connection: Connection, lsn: Lsn) -> dict[str, int]:
         """The publications that are there. Raises `SlotLost` if one that is needed is not, or was not for a while.
 
         What was changed meanwhile was not published, and newer servers do not even say so.
@@ -181,12 +181,12 @@ class Watcher:
         before: Any = self._log.bookmark(self._options.names.publications) or {}
         for publication in sorted({self._publication(table) for table in self._tables.active()}):
             if publication not in there:
-                raise SlotLost(slot, format_lsn(lsn), f"publication {publication!r} was dropped")
+                raise SlotLost(slot, str(lsn), f"publication {publication!r} was dropped")
             if before.get(publication, there[publication]) != there[publication]:
-                raise SlotLost(slot, format_lsn(lsn), f"publication {publication!r} was dropped, and made again")
+                raise SlotLost(slot, str(lsn), f"publication {publication!r} was dropped, and made again")
         return there
 
-    def _publish_again(self, connection: Connection, there: Mapping[int, SourceTable], lsn: int) -> None:
+    def _publish_again(self, connection: Connection, there: Mapping[int, SourceTable], lsn: Lsn) -> None:
         """Changes of a table that is not published are missing: it is published, and read again."""
         missing = there.keys() - published_oids(connection, self._options)
         for table in [each for each in self._tables.active() if each.relation.oid in missing]:
@@ -211,7 +211,7 @@ class Watcher:
         anew = [part for part in now.keys() & before.keys() if now[part] != before[part]]
         kept = "; rows that came or went with them are not noticed, without a key" if table.append_only else ""
         detail = f"{len(fresh)} came, {len(gone)} went, {len(anew)} written anew{kept}"
-        self._tables.note(table, 0, "partitions", detail)
+        self._tables.note(table, ZERO, "partitions", detail)
         jobs: list[Job] = []
         if ((gone or anew) and not table.append_only) or table.counted:
             jobs = [new_job(table.relation.oid, purge=True)]

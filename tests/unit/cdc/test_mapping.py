@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headwater.connectors.postgres.mapping import MappedFiles
+from headwater.cdc.mapping import MappedFiles
 
 
 def open_files() -> int:

@@ -15,11 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.cdc.identity import Digests, digests, row_texts
-from headwater.cdc.relations import Relation
-from headwater.cdc.stretch import DELETE, INSERT, UPDATE, Bytes, Positions, Stretch
-from headwater.cdc.tuples import Cells, read_tuples
-from headwater.cdc.values import convert
+from headwater.cdc.digests import Digests, digests
+from headwater.cdc.postgres.identity import row_texts
+from headwater.cdc.postgres.relations import Relation
+from headwater.cdc.postgres.stretch import DELETE, INSERT, UPDATE, Bytes, Positions, Stretch
+from headwater.cdc.postgres.tuples import Cells, read_tuples
+from headwater.cdc.postgres.values import convert
 
 Mask = npt.NDArray[np.bool_]
 CREATED, UPDATED, DELETED = (ord(operation) for operation in "cud")

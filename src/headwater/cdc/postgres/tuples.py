@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.cdc.stretch import Bytes, Positions, read_integers
+from headwater.cdc.postgres.stretch import Bytes, Positions, read_integers
 
 _NULL, _UNCHANGED = ord("n"), ord("u")
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from headwater.cdc.arrays import parse_array
+from headwater.cdc.postgres.arrays import parse_array
 
 SESSION: Mapping[str, str] = {
     "datestyle": "ISO, YMD",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.cdc.relations import Column, Relation
+from headwater.cdc.postgres.relations import Column, Relation
 from headwater.connectors.postgres.address import Address
 from headwater.connectors.postgres.incremental import Incremental, keys_job, new_job
 from headwater.connectors.postgres.options import CaptureOptions

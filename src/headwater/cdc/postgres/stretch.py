@@ -24,7 +24,7 @@ PADDING = b"\0" * 16
 
 BEGIN, COMMIT, INSERT, UPDATE, DELETE, TRUNCATE = (ord(kind) for kind in "BCIUDT")
 RELATION, TYPE, ORIGIN, MESSAGE = (ord(kind) for kind in "RYOM")
-# Not of the protocol: the description of a table by a subtransaction that was rolled back; see `spool`.
+# Not of the protocol: the description of a table by a subtransaction that was rolled back; see `gathering`.
 ROLLED_BACK = ord("r")
 STREAM_START, STREAM_STOP, STREAM_COMMIT, STREAM_ABORT = (ord(kind) for kind in "SEcA")
 

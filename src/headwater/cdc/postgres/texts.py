@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from headwater.cdc.arrays import format_array
+from headwater.cdc.postgres.arrays import format_array
 
 _EXPONENT_MIN = -4
 # Such a middle is an odd number times a power of 2; to be short it needs a power of 5 that is too large for it.

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headwater.cdc.changes import Changes, read_changes
-from headwater.cdc.gathering import Gatherer, Large, Small
-from headwater.cdc.relations import Column, Relation, read_relation
-from headwater.cdc.stretch import RELATION, Stretch, of_kinds, stretch_of
-from tests.unit.cdc.pgoutput import (
+from headwater.cdc.postgres.changes import Changes, read_changes
+from headwater.cdc.postgres.gathering import Gatherer, Large, Small
+from headwater.cdc.postgres.relations import Column, Relation, read_relation
+from headwater.cdc.postgres.stretch import RELATION, Stretch, of_kinds, stretch_of
+from tests.unit.cdc.postgres.pgoutput import (
     UNCHANGED,
     Writer,
     begin,
@@ -106,9 +106,9 @@ def gathered(gatherer: Gatherer, parts: list[list[bytes]]) -> list[tuple[int, in
     for part in parts:
         for item in gatherer.feed(part):
             if isinstance(item, Large):
-                ids = [row[0] for stretch in item.spool.chunks(64) for row in rows(stretch)]
-                found.append((item.transaction.xid, item.transaction.end, ids))
-                item.spool.close()
+                ids = [row[0] for stretch in item.messages.stretches(64) for row in rows(stretch)]
+                found.append((item.transaction.id, item.transaction.end, ids))
+                item.messages.close()
             else:
                 found += _small(item)
     return found
@@ -116,7 +116,7 @@ def gathered(gatherer: Gatherer, parts: list[list[bytes]]) -> list[tuple[int, in
 
 def _small(item: Small) -> list[tuple[int, int, list[int]]]:
     return [
-        (each.xid, each.end, [row[0] for row in rows(item.stretch.take(item.owner == number))])
+        (each.id, each.end, [row[0] for row in rows(item.stretch.take(item.owner == number))])
         for number, each in enumerate(item.transactions)
     ]
 
@@ -144,8 +144,8 @@ def test_a_table_that_is_described_in_a_part_that_was_rolled_back(tmp_path: Path
     ]  # fmt: skip
     [item] = gatherer.feed(messages)
     assert isinstance(item, Large)
-    [stretch] = item.spool.chunks()
-    item.spool.close()
+    [stretch] = item.messages.stretches()
+    item.messages.close()
     assert [chr(kind) for kind in stretch.kinds.tolist()] == ["r", "I"]
     assert read_relation(stretch.body(0), {}).columns == TABLE.columns
     assert [row[0] for row in rows(stretch)] == [12]

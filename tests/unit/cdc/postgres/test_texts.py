@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.cdc.arrays import format_array, parse_array
 from headwater.cdc.comparison import Key, differences, differing, ranges_of, sums_of
-from headwater.cdc.identity import DIGEST, digests, row_texts
-from headwater.cdc.texts import to_texts
-from headwater.cdc.values import convert
+from headwater.cdc.digests import DIGEST, digests
+from headwater.cdc.postgres.arrays import format_array, parse_array
+from headwater.cdc.postgres.identity import row_texts
+from headwater.cdc.postgres.texts import to_texts
+from headwater.cdc.postgres.values import convert
 from headwater.connectors.postgres.occurrences import Occurrences
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))

@@ -7,34 +7,69 @@ streams before it is committed, is spooled to a file; if it is rolled back, the 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from headwater.cdc.spool import Spool
-from headwater.cdc.stretch import (
+from headwater.cdc.postgres.stretch import (
     BEGIN,
     COMMIT,
     MESSAGE,
     ORIGIN,
+    PADDING,
+    RELATION,
+    ROLLED_BACK,
     STREAM_ABORT,
     STREAM_COMMIT,
     STREAM_START,
     STREAM_STOP,
+    TYPE,
     XLOG_HEADER,
     Stretch,
     of_kinds,
+    read_integers,
     stretch_of,
 )
-from headwater.cdc.transactions import Transaction, instant, owners, transactions_of
+from headwater.cdc.postgres.transactions import Transaction, instant, owners, transaction_of, transactions_of
+from headwater.cdc.spool import PIECE_BYTES, Spool
 
 Payload = bytes | memoryview
 # A transaction of which so much has come is written to a file until its end comes.
 OPEN_BYTES_MAX = 32 << 20
 _BODY = XLOG_HEADER + 1
+_XID = 4
 _STREAM = (STREAM_START, STREAM_STOP, STREAM_COMMIT, STREAM_ABORT)
+
+
+class SpooledMessages:
+    """Messages of one transaction in a file. In a `streamed` one each says which subtransaction it is of."""
+
+    def __init__(self, file: Path, *, streamed: bool) -> None:
+        self._spool, self._streamed = Spool(file), streamed
+        self._aborted: set[int] = set()
+
+    @property
+    def bytes(self) -> int:
+        return self._spool.bytes
+
+    def add(self, payloads: Sequence[Payload]) -> None:
+        """Adds messages behind those that are there."""
+        self._spool.add(payloads)
+
+    def abort(self, subtransaction: int) -> None:
+        """Takes the messages of a subtransaction away: it was rolled back."""
+        self._aborted.add(subtransaction)
+
+    def stretches(self, bytes_max: int = PIECE_BYTES) -> Iterator[Stretch]:
+        """The messages that count, in their order, some megabytes at a time."""
+        for content, ends in self._spool.pieces(bytes_max):
+            yield _stretch(content, ends, self._aborted, streamed=self._streamed)
+
+    def close(self) -> None:
+        """Removes the file."""
+        self._spool.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +83,13 @@ class Small:
 
 @dataclass(frozen=True, slots=True)
 class Large:
-    """One whole transaction, in a file. Close the spool when it is done with."""
+    """One whole transaction, in a file. Close it when it is done with."""
 
-    spool: Spool
+    messages: SpooledMessages
     transaction: Transaction
+
+    def close(self) -> None:
+        self.messages.close()
 
 
 class Gatherer:
@@ -61,8 +99,8 @@ class Gatherer:
         self._directory, self._open_bytes_max = directory, open_bytes_max
         self._open: list[Payload] = []
         self._open_bytes = 0
-        self._large: Spool | None = None
-        self._streams: dict[int, Spool] = {}
+        self._large: SpooledMessages | None = None
+        self._streams: dict[int, SpooledMessages] = {}
         self._stream: int | None = None
         self._origins: dict[int, str] = {}
         self._spools = 0
@@ -132,13 +170,13 @@ class Gatherer:
     def _finished_large(self, commit: bytes) -> Large:
         spool, self._large = self._large, None
         assert spool is not None
-        first = next(spool.chunks(1 << 16))
+        first = next(spool.stretches(1 << 16))
         xid = int(first.integers(first.bodies[:1] + 16)[0])
         origin = None
         if len(first) > 1 and first.kinds[1] == ORIGIN:
             origin = _origin(first.body(1))
         end, at = struct.unpack_from(">QQ", commit, 9)
-        return Large(spool, Transaction(xid, end, instant(at), origin))
+        return Large(spool, transaction_of(xid, end, instant(at), origin))
 
     def _control(self, kind: int, body: bytes) -> Iterator[Large]:
         if kind == STREAM_STOP:
@@ -151,7 +189,7 @@ class Gatherer:
                 self._streams[xid] = self._new_spool(streamed=True)
         elif kind == STREAM_COMMIT:
             end, at = struct.unpack_from(">QQ", body, 13)
-            yield Large(self._streams.pop(xid), Transaction(xid, end, instant(at), self._origins.pop(xid, None)))
+            yield Large(self._streams.pop(xid), transaction_of(xid, end, instant(at), self._origins.pop(xid, None)))
         else:
             (subtransaction,) = struct.unpack_from(">I", body, 4)
             if subtransaction == xid:
@@ -160,10 +198,24 @@ class Gatherer:
             else:
                 self._streams[xid].abort(subtransaction)
 
-    def _new_spool(self, *, streamed: bool) -> Spool:
+    def _new_spool(self, *, streamed: bool) -> SpooledMessages:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._spools += 1
-        return Spool(self._directory / f"{self._spools}.spool", streamed=streamed)
+        return SpooledMessages(self._directory / f"{self._spools}.spool", streamed=streamed)
+
+
+def _stretch(content: bytes, ends: np.ndarray, aborted: Collection[int], *, streamed: bool) -> Stretch:
+    data = np.frombuffer(content + PADDING, np.uint8)
+    starts = np.concatenate([[0], ends[:-1]]) + XLOG_HEADER
+    bodies = starts + 1 + (_XID if streamed else 0)
+    kinds = data[starts]
+    stretch = Stretch(data, kinds, bodies, ends)
+    if not streamed or not aborted:
+        return stretch
+    gone = np.isin(read_integers(data, starts + 1), list(aborted))
+    # The server describes a table once in a transaction, also if that is in a part which is rolled back afterwards.
+    kinds[gone & (kinds == RELATION)] = ROLLED_BACK
+    return stretch.take(~gone | of_kinds(kinds, (TYPE, ROLLED_BACK)))
 
 
 def _origin(body: bytes) -> str:

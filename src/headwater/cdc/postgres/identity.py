@@ -5,17 +5,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-
-Digests = npt.NDArray[np.bytes_]
-DIGEST = np.dtype("S32")
-"""Of a digest as text: 32 hexadecimal digits."""
 
 
 def row_texts(names: Sequence[str], columns: Sequence[pa.Array]) -> pa.Array:
@@ -23,12 +16,6 @@ def row_texts(names: Sequence[str], columns: Sequence[pa.Array]) -> pa.Array:
     # Not by leaving nulls out: Arrow then leaves rows out in which all are null.
     parts = [_part(name, column).fill_null("") for name, column in zip(names, columns, strict=True)]
     return pc.binary_join_element_wise(*parts, "")
-
-
-def digests(texts: pa.Array) -> Digests:
-    """The MD5 of each text, as PostgreSQL's `md5` writes it."""
-    contents = texts.cast(pa.binary()).to_pylist()
-    return np.array([hashlib.md5(each, usedforsecurity=False).hexdigest() for each in contents], DIGEST)
 
 
 def quote_identifier(name: str) -> str:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.cdc.arrays import parse_array
 from headwater.cdc.headers import HEADERS, header_column
-from headwater.cdc.types import arrow_type
-from headwater.cdc.values import convert
+from headwater.cdc.postgres.arrays import parse_array
+from headwater.cdc.postgres.types import arrow_type
+from headwater.cdc.postgres.values import convert
 
 
 def modifier(precision: int, scale: int) -> int:

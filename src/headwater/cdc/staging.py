@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headwater.connectors.postgres.mapping import MappedFiles
+from headwater.cdc.mapping import MappedFiles
 
 # Above this, rows wait in a file.
 MEMORY_BYTES_MAX = 16 << 20

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headwater.cdc.types import BUILT_IN, arrow_type
+from headwater.cdc.postgres.types import BUILT_IN, arrow_type
 
 CATALOG_SCHEMA = "pg_catalog"
 # The replica identity of a table whose changes come with the whole old row.
