@@ -95,7 +95,7 @@ def read(url: str) -> None:
         time.sleep(READ_SECONDS)
         number += 1
         with suppress(urllib.error.URLError, OSError):
-            _answer(f"{url}/views/{READ_BY_KEY}/{number % CUSTOMERS}")
+            _answer(f"{url}/views/{READ_BY_KEY}/rows/{number % CUSTOMERS}")
             if number % READS_PER_QUERY == 0:
                 _answer(f"{url}/query", {"sql": QUERY})
 

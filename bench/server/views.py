@@ -32,7 +32,7 @@ def measure(directory: Path, seconds: float, subscribers: int = SUBSCRIBERS) -> 
     with served(directory / "views", "run") as port:
         rows: list[dict[str, object]] = [{"id": n, "customer": n, "amount": 1} for n in range(CUSTOMERS)]
         position = append(port, "orders", rows)
-        wait_for(port, f"/views/totals/1?at_least={position}&wait=30")
+        wait_for(port, f"/views/totals/rows/1?at_least={position}&wait=30")
         writer = Writer(port)
         with writer:
             time.sleep(WARM_UP_SECONDS)
@@ -94,7 +94,7 @@ def _read(port: int, began: float, seconds: float, reader: int, taken: list[floa
     for number in range(int(seconds / every)):
         due = began + (number + reader / READERS) * every
         time.sleep(max(0.0, due - time.monotonic()))
-        status, answered = request(connection, "GET", f"/views/totals/{chosen.randrange(CUSTOMERS)}")
+        status, answered = request(connection, "GET", f"/views/totals/rows/{chosen.randrange(CUSTOMERS)}")
         if status != 200:
             raise RuntimeError(answered.decode())
         taken.append(time.monotonic() - due)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 import pyarrow as pa
 
@@ -18,41 +17,39 @@ from headwater.connectors.webhooks.target import parse_target
 from headwater.connectors.webhooks.webhook import Webhook
 from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
-from headwater.engine.manifest import Size
 from headwater.engine.pipeline import Pipeline, Progress
 from headwater.engine.presence import present
-from headwater.engine.reading import WAIT, Reader, Snapshot
-from headwater.engine.store import Excluded, Generation, Store, delete_state
-from headwater.engine.subscription import Subscription
+from headwater.engine.store import Store, delete_state
 from headwater.engine.supervision import Retry, supervised
-from headwater.errors import ExternalError, RecordFailed, SparkStopped, UnknownView, UsageError, ViewNotKept, WorkerLost
+from headwater.errors import ExternalError, RecordFailed, SparkStopped, UsageError, WorkerLost
 from headwater.log.embedded.log import EmbeddedLog, open_log
 from headwater.log.options import TopicOptions
 from headwater.log.topic import Topic
 from headwater.model.inlets import HOOK_SCHEMA, STATSD_SCHEMA, Hook, HookStyle, Statsd
-from headwater.model.position import Position, check_position
+from headwater.model.position import Position
+from headwater.published import Published
 from headwater.system.heartbeat import Heart, error_of
 from headwater.system.names import check_name
 
 if TYPE_CHECKING:
     from headwater.connectors.postgres.source import PostgresSource
-    from headwater.engine.querying import Answer
     from headwater.spark.program import Program
     from headwater.spark.runtime import Runtime
     from headwater.spark.verification import Verification
 
 OnError = Literal["fail", "dead_letter"]
+Body = TypeVar("Body", bound=Callable[..., pa.Array])
 
 
-class App:
+class App(Published):
     """Topics and views under one name. Its views are one pipeline: they move together from position to position."""
 
     def __init__(self, name: str, *, log: str | Path | EmbeddedLog, master: str = "local[*]", **pipeline: Any) -> None:
         check_name("application", name)
         self.name, self._master = name, master
+        self._owns_log = not isinstance(log, EmbeddedLog)
         self.log = log if isinstance(log, EmbeddedLog) else open_log(log)
-        self.directory = self.log.directory / "pipelines" / name
-        self._views: dict[str, str] = {}
+        super().__init__(self.log.directory / "pipelines" / name)
         self._policies: dict[str, str] = {}
         self._keys: dict[str, tuple[str, ...]] = {}
         self._hooks: dict[str, Hook] = {}
@@ -63,8 +60,6 @@ class App:
         self._pipeline_options = pipeline
         self._runtime: Runtime | None = None
         self._pipeline: Pipeline | None = None
-        self._not_kept: Mapping[str, str] = {}
-        self._reader: Reader | None = None
         self._heart: Heart | None = None
         self._retries = 0
         self._stopped = threading.Event()
@@ -78,9 +73,9 @@ class App:
         self.close()
 
     def close(self) -> None:
-        """Stops what runs and closes the log."""
+        """Stops what runs, and closes the log if this application opened it."""
         self.stop()
-        for opened in (self._pipeline, self._reader, self.log):
+        for opened in (self._pipeline, self._reader, self.log if self._owns_log else None):
             if opened is not None:
                 opened.close()
         self._pipeline = self._reader = None
@@ -198,7 +193,7 @@ class App:
 
         `on_error` says what happens when a record makes an expression fail: the pipeline stops before it (`fail`), or
         goes on without it and keeps it aside (`dead_letter`). `key` names the columns by which the server finds rows:
-        `/views/{name}/{key}`; otherwise it is the first column.
+        `/views/{name}/rows/{key}`; otherwise it is the first column.
         """
         check_name("view", name)
         if name in self._views:
@@ -225,15 +220,24 @@ class App:
             self.view(name, files[name].read_text(encoding="utf-8"))
         return added
 
-    def function(self, name: str, function: Callable[..., pa.Array], returns: str) -> None:
-        """A function in Python for use in SQL: Arrow arrays in, one Arrow array out. It must be deterministic."""
-        self._functions.append(Function(name, function, returns))
-        self._runtime = None
+    @overload
+    def function(self, name: str, function: Body, returns: str) -> Body: ...
 
-    @property
-    def views(self) -> Mapping[str, str]:
-        """The SQL of every view."""
-        return dict(self._views)
+    @overload
+    def function(self, name: str | None = None, *, returns: str) -> Callable[[Body], Body]: ...
+
+    def function(self, name: str | None = None, function: Body | None = None, returns: str = "") -> object:
+        """A function in Python for use in SQL: Arrow arrays in, one Arrow array out. It must be deterministic.
+
+        As a decorator, `@app.function(returns="int")`, it takes the function's own name unless one is given.
+        """
+
+        def add(body: Body) -> Body:
+            self._functions.append(Function(name or body.__name__, body, returns))
+            self._runtime = None
+            return body
+
+        return add if function is None else add(function)
 
     @property
     def keys(self) -> Mapping[str, tuple[str, ...]]:
@@ -366,11 +370,6 @@ class App:
             )
         return self._pipeline
 
-    @property
-    def not_kept(self) -> Mapping[str, str]:
-        """The views that can be planned and not run, each with the reason; known once the pipeline has begun."""
-        return dict(self._not_kept)
-
     def _begin(self) -> None:
         """Runs the first batch, which has no records; if a view makes it fail, the others are kept without it."""
         pipeline = self.pipeline
@@ -398,38 +397,6 @@ class App:
             self._pipeline.close()
         self._pipeline = self._runtime = None
         forget_session()
-
-    def read(self, view: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> pa.Table:
-        """The rows of a view, at a position that is at least the given one."""
-        return self.snapshot([view], at_least=at_least, timeout=timeout).tables[view]
-
-    def snapshot(
-        self, views: Sequence[str] | None = None, *, at_least: Position | None = None, timeout: timedelta = WAIT
-    ) -> Snapshot:
-        """The rows of several views (all, if none are named), all at one position."""
-        check_position(at_least)
-        for view in views or ():
-            self._check_kept(view)
-        kept = [name for name in self._views if name not in self._not_kept] if views is None else list(views)
-        return self._open_reader().read(kept, at_least, timeout)
-
-    def query(self, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> pa.Table:
-        """Runs SQL over the views, all at one position. It is DuckDB's SQL, and only reads. Raises `InvalidQuery`."""
-        return self.answer(sql, at_least=at_least, timeout=timeout).table
-
-    def answer(self, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> Answer:
-        """As `query`, with the position that the views had."""
-        check_position(at_least)
-        # DuckDB takes a tenth of a second to import, and only queries need it.
-        from headwater.engine.querying import query
-
-        return query(self._open_reader(), sql, at_least=at_least, timeout=timeout)
-
-    def subscribe(self, view: str, *, after: Position | None = None) -> Subscription:
-        """The content of a view and then every change of it, or every change after a position."""
-        self._check_known(view)
-        check_position(after)
-        return Subscription(self.directory, view, after)
 
     def verify(self, view: str) -> Verification:
         """Compares a view with what its SQL gives as an ordinary batch query over the log at the view's position.
@@ -459,41 +426,9 @@ class App:
         explained = runtime.explain(self.state() if same else None)
         return explained if view is None else explained.of(view)
 
-    def published(self) -> Generation | None:
-        """The definition of the views that readers see, and how far it is; None if nothing was published yet."""
-        return self._open_reader().current()
-
-    def state(self) -> dict[str, Size]:
-        """The size of every part of the state and of every view, on disk."""
-        return self._open_reader().sizes()
-
-    def generations(self) -> list[Generation]:
-        """All definitions of the views that are kept, the oldest first."""
-        return self._open_reader().generations()
-
-    def dead_letters(self) -> list[Excluded]:
-        """The records that views with on_error='dead_letter' have refused."""
-        current = self.published()
-        if current is None:
-            return []
-        with Store(self.directory) as store:
-            return store.excluded(current.id)
-
     def delete_state(self) -> None:
         """Deletes all views and their state. The next run builds them anew from the log."""
         if self._pipeline is not None:
             self._pipeline.close()
             self._pipeline = None
         delete_state(self.directory)
-
-    def _check_known(self, view: str) -> None:
-        if view not in self._views:
-            raise UnknownView(view, list(self._views))
-
-    def _check_kept(self, view: str) -> None:
-        if view in self._not_kept:
-            raise ViewNotKept(view, self._not_kept[view])
-
-    def _open_reader(self) -> Reader:
-        self._reader = self._reader or Reader(self.directory)
-        return self._reader

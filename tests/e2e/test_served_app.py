@@ -73,7 +73,7 @@ def test_events_go_in_and_views_come_out(tmp_path: Path) -> None:
         thread = threading.Thread(target=follow, args=(str(client.base_url), got), daemon=True)
         thread.start()
         position = [read_what_was_written(client, number) for number in range(1, 6)][-1]
-        assert client.get("/views/revenue/DE").json()["rows"] == [{"country": "DE", "revenue": "10.50"}]
+        assert client.get("/views/revenue/rows/DE").json()["rows"] == [{"country": "DE", "revenue": "10.50"}]
         total = client.post("/query", json={"sql": "SELECT sum(revenue) AS total FROM revenue"}).json()
         assert total["rows"] == [{"total": "17.50"}]
         until(lambda: bool(got) and got[-1].data["position"] == position)
@@ -91,7 +91,7 @@ def test_events_go_in_and_views_come_out(tmp_path: Path) -> None:
         batches = client.get("/pipelines").json()["pipelines"][0]["batches"]
         assert all(one["freshness_seconds"] is not None for one in batches if one["records"])
     with running(tmp_path, "serve", "app.py") as client:
-        assert client.get("/views/revenue/FR").json()["rows"] == [{"country": "FR", "revenue": "7.00"}]
+        assert client.get("/views/revenue/rows/FR").json()["rows"] == [{"country": "FR", "revenue": "7.00"}]
         assert client.get("/views/revenue/definition").json()["view"]["verification"]["result"]["equal"] is True
         assert verified(client, "largest")["equal"] is True
 
@@ -101,7 +101,7 @@ def read_what_was_written(client: httpx.Client, number: int) -> str:
     country = "DE" if number % 2 else "FR"
     order = {"id": number, "country": country, "amount": f"{number}.50"}
     position: str = client.post("/topics/orders/records", json=order).json()["position"]
-    row = client.get(f"/views/revenue/{country}?at_least={position}&wait=60")
+    row = client.get(f"/views/revenue/rows/{country}?at_least={position}&wait=60")
     assert row.status_code == 200, row.text
     assert int(row.json()["position"]) >= int(position)
     return position

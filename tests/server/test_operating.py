@@ -72,12 +72,12 @@ def test_the_pipeline_is_described(shop: Shop) -> None:
 
 def test_metrics_are_what_happened(shop: Shop) -> None:
     shop.append({"url": "a"}, {"url": "b"})
-    shop.client.get("/views/v/1")
-    shop.client.get("/views/v/99")
+    shop.client.get("/views/v/rows/1")
+    shop.client.get("/views/v/rows/99")
     lines = shop.client.get("/metrics").text.splitlines()
     assert 'headwater_topic_records_total{topic="clicks",partition="0"} 2' in lines
     assert 'headwater_http_records_total{topic="clicks"} 2' in lines
-    path = 'method="GET",path="/views/{view}/{key:path}"'
+    path = 'method="GET",path="/views/{view}/rows/{key:path}"'
     assert f'headwater_http_requests_total{{{path},status="200"}} 1' in lines
     assert f'headwater_http_requests_total{{{path},status="404"}} 1' in lines
     assert f"headwater_http_request_seconds_count{{{path}}} 2" in lines

@@ -90,29 +90,38 @@ def test_a_view_is_read_by_condition_order_and_page(shop: Shop) -> None:
 
 
 def test_rows_are_found_by_their_key(shop: Shop) -> None:
-    assert shop.client.get("/views/v/2").json() == {
+    assert shop.client.get("/views/v/rows/2").json() == {
         "position": "0", "key": {"key": 2}, "rows": [{"key": 2, "text": "two"}]
     }  # fmt: skip
     shop.publish((2, "two", -1), (2, "zwei", 1), (3, "three", 1), position=1)
-    assert shop.client.get("/views/v/2").json()["rows"] == [{"key": 2, "text": "zwei"}]
+    assert shop.client.get("/views/v/rows/2").json()["rows"] == [{"key": 2, "text": "zwei"}]
     shop.publish((3, "three", -1), position=2)
-    gone = shop.client.get("/views/v/3")
+    gone = shop.client.get("/views/v/rows/3")
     assert (gone.status_code, gone.json()["error"]["code"], gone.json()["error"]["position"]) == (
         404,
         "no_such_row",
         "2",
     )
-    assert shop.client.get("/views/v/x").status_code == 400
-    assert shop.client.get("/views/v/1/2").status_code == 400
-    assert shop.client.get("/views/nope/1").status_code == 404
+    assert shop.client.get("/views/v/rows/x").status_code == 400
+    assert shop.client.get("/views/v/rows/1/2").status_code == 400
+    assert shop.client.get("/views/nope/rows/1").status_code == 404
 
 
 def test_a_key_of_several_columns_may_have_slashes_in_it(tmp_path: Path) -> None:
     with opened(tmp_path) as shop:
         shop.app._keys["v"] = ("text", "key")
         shop.publish((7, "a/b %", 1), position=1)
-        assert shop.client.get("/views/v/a%2Fb%20%25/7").json()["rows"] == [{"key": 7, "text": "a/b %"}]
-        assert shop.client.get("/views/v/a/b%20%25/7").status_code == 400
+        assert shop.client.get("/views/v/rows/a%2Fb%20%25/7").json()["rows"] == [{"key": 7, "text": "a/b %"}]
+        assert shop.client.get("/views/v/rows/a/b%20%25/7").status_code == 400
+
+
+def test_a_key_may_be_called_like_a_page_of_the_view(tmp_path: Path) -> None:
+    with opened(tmp_path) as shop:
+        shop.app._keys["v"] = ("text",)
+        words = ("changes", "definition", "verify", "rows")
+        shop.publish(*((number, word, 1) for number, word in enumerate(words)), position=1)
+        for number, word in enumerate(words):
+            assert shop.client.get(f"/views/v/rows/{word}").json()["rows"] == [{"key": number, "text": word}]
 
 
 def test_a_query_reads_all_views_at_one_position(shop: Shop) -> None:
@@ -190,7 +199,7 @@ def test_what_is_not_a_query(shop: Shop, body: bytes) -> None:
     assert (answered.status_code, answered.json()["error"]["code"]) == (400, "bad_request")
 
 
-@pytest.mark.parametrize("path", ["/views/v", "/views/v/1", "/views", "/views/v/definition", "/query"])
+@pytest.mark.parametrize("path", ["/views/v", "/views/v/rows/1", "/views", "/views/v/definition", "/query"])
 def test_a_read_waits_for_its_position(shop: Shop, path: str) -> None:
     def ask(wait: float) -> tuple[int, dict[str, object]]:
         params: dict[str, str | float] = {"at_least": 1, "wait": wait}
@@ -225,7 +234,7 @@ def test_a_thread_that_computes_lets_requests_in(shop: Shop) -> None:
     computing = threading.Thread(target=compute)
     computing.start()
     try:
-        assert shop.client.get("/views/v/1").status_code == 200
+        assert shop.client.get("/views/v/rows/1").status_code == 200
     finally:
         ended.set()
         computing.join()
@@ -237,7 +246,7 @@ def test_many_that_wait_hold_up_nobody(shop: Shop) -> None:
     for thread in waiting:
         thread.start()
     time.sleep(0.5)
-    assert shop.client.get("/views/v/1").status_code == 200
+    assert shop.client.get("/views/v/rows/1").status_code == 200
     shop.publish((9, "nine", 1), position=9)
     for thread in waiting:
         thread.join(20)
@@ -260,7 +269,7 @@ def test_nothing_is_published_yet(tmp_path: Path) -> None:
         until = time.monotonic() + 10
         while shop.service.view_moves.position is not None and time.monotonic() < until:
             time.sleep(0.05)
-        for path in ("/views/v", "/views/v/1", "/views/v/changes"):
+        for path in ("/views/v", "/views/v/rows/1", "/views/v/changes"):
             answered = shop.client.get(path)
             assert (answered.status_code, answered.json()["error"]["position"]) == (504, None)
         assert shop.client.get("/views").json()["position"] is None

@@ -23,7 +23,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.~:])/(?:home|root|work|Users)/\w")
 LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("headwater/__init__.py", "headwater.app"): "who only uses the log does not need the engine",
     ("headwater/app.py", "headwater.connectors.postgres.source"): "who captures nothing needs no driver",
-    ("headwater/app.py", "headwater.engine.querying"): "DuckDB takes a tenth of a second to import",
+    ("headwater/published.py", "headwater.engine.querying"): "DuckDB takes a tenth of a second to import",
     ("headwater/cli/demo.py", "headwater.demo.supervisor"): "only the demo needs a driver of PostgreSQL",
     ("headwater/app.py", "headwater.spark.session"): "Spark takes a second to import, and readers do not need it",
     ("headwater/app.py", "headwater.spark.starting"): "Spark takes a second to import, and readers do not need it",

@@ -67,7 +67,7 @@ class Display:
             ("", f"  {url}/#/break-it                    break it, and watch it recover\n\n"),
             ("bold", "Try\n"),
             ("", f"  curl -N {url}/views/top_products_this_hour/changes\n"),
-            ("", f"  curl {url}/views/customer_lifetime_value/7\n"),
+            ("", f"  curl {url}/views/customer_lifetime_value/rows/7\n"),
             ("", f"  curl -X POST {url}/demo/kill-pipeline\n"),
             ("", f"  psql {database} -c \"UPDATE products SET name = 'Best seller' WHERE id = 1\"\n\n"),
             ("dim", "Ctrl-C ends it and leaves nothing behind."),

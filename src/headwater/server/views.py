@@ -190,7 +190,7 @@ async def by_key(call: Call) -> Response:
     wanted = await service.views_at(call["at_least"], call["wait"])
     # A key of several columns has a part of the path for each; a slash inside of one is written %2F.
     raw = call.request.scope["raw_path"].decode("latin-1").split("?")[0]
-    parts = [unquote(part) for part in raw.split("/")[3:]]
+    parts = [unquote(part) for part in raw.split("/")[4:]]
 
     def find() -> tuple[Position, dict[str, object]]:
         shown: dict[str, object] = {}
@@ -223,7 +223,7 @@ def _key(parts: Sequence[str], columns: Sequence[str], schema: pa.Schema) -> dic
     if len(parts) != len(columns):
         raise bad_request(
             f"The key has {len(columns)} {'part' if len(columns) == 1 else 'parts'}: {', '.join(columns)}.",
-            "Write them one after the other: /views/NAME/first/second.",
+            "Write them one after the other: /views/NAME/rows/first/second.",
         )
     missing = [name for name in columns if name not in schema.names]
     if missing:
@@ -295,12 +295,11 @@ ENDPOINTS = (
         "the view's content at the position of the last event.",
     ),
     Endpoint(
-        "GET", "/views/{view}/{key:path}", by_key, "The rows of a view with one key",
+        "GET", "/views/{view}/rows/{key:path}", by_key, "The rows of a view with one key",
         {200: json_answer("The rows; one, if the key is unique.", FOUND)},
         parameters=(VIEW, path("key", "A value for each column of the key, with slashes between them."), *READING),
         tag=TAG,
-        about="The key is what app.view(key=…) says, or the first column. A key whose first part is `changes`, "
-        "`definition` or `verify` is found with where=.",
+        about="The key is what app.view(key=…) says, or the first column.",
     ),
     Endpoint(
         "POST", "/query", ask, "SQL over all views, at one position",

@@ -37,7 +37,7 @@ def signals_as_before() -> Iterator[None]:
 class Visitor:
     """Looks at the server as soon as it is there, and then ends the program."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: str = "/views/revenue/DE") -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: str = "/views/revenue/rows/DE") -> None:
         self.answers: list[httpx.Response] = []
         self._path = path
         started = Server.start

@@ -1,0 +1,104 @@
+"""What an application has published: its views, as readers see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headwater.engine.manifest import Size
+from headwater.engine.reading import WAIT, Reader, Snapshot
+from headwater.engine.store import Excluded, Generation, Store
+from headwater.engine.subscription import Subscription
+from headwater.errors import UnknownView, ViewNotKept
+from headwater.model.position import Position, check_position
+
+if TYPE_CHECKING:
+    from headwater.engine.querying import Answer
+
+
+class Published:
+    """The views of an application: their rows, their changes, and the state behind them. Reading needs no Spark."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._views: dict[str, str] = {}
+        self._not_kept: Mapping[str, str] = {}
+        self._reader: Reader | None = None
+
+    @property
+    def views(self) -> Mapping[str, str]:
+        """The SQL of every view."""
+        return dict(self._views)
+
+    @property
+    def not_kept(self) -> Mapping[str, str]:
+        """The views that can be planned and not run, each with the reason; known once the pipeline has begun."""
+        return dict(self._not_kept)
+
+    def read(self, view: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> pa.Table:
+        """The rows of a view, at a position that is at least the given one."""
+        return self.snapshot([view], at_least=at_least, timeout=timeout).tables[view]
+
+    def snapshot(
+        self, views: Sequence[str] | None = None, *, at_least: Position | None = None, timeout: timedelta = WAIT
+    ) -> Snapshot:
+        """The rows of several views (all, if none are named), all at one position."""
+        check_position(at_least)
+        for view in views or ():
+            self._check_kept(view)
+        kept = [name for name in self._views if name not in self._not_kept] if views is None else list(views)
+        return self._open_reader().read(kept, at_least, timeout)
+
+    def query(self, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> pa.Table:
+        """Runs SQL over the views, all at one position. It is DuckDB's SQL, and only reads. Raises `InvalidQuery`."""
+        return self.answer(sql, at_least=at_least, timeout=timeout).table
+
+    def answer(self, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> Answer:
+        """As `query`, with the position that the views had."""
+        check_position(at_least)
+        # DuckDB takes a tenth of a second to import, and only queries need it.
+        from headwater.engine.querying import query
+
+        return query(self._open_reader(), sql, at_least=at_least, timeout=timeout)
+
+    def subscribe(self, view: str, *, after: Position | None = None) -> Subscription:
+        """The content of a view and then every change of it, or every change after a position."""
+        self._check_known(view)
+        check_position(after)
+        return Subscription(self.directory, view, after)
+
+    def published(self) -> Generation | None:
+        """The definition of the views that readers see, and how far it is; None if nothing was published yet."""
+        return self._open_reader().current()
+
+    def state(self) -> dict[str, Size]:
+        """The size of every part of the state and of every view, on disk."""
+        return self._open_reader().sizes()
+
+    def generations(self) -> list[Generation]:
+        """All definitions of the views that are kept, the oldest first."""
+        return self._open_reader().generations()
+
+    def dead_letters(self) -> list[Excluded]:
+        """The records that views with on_error='dead_letter' have refused."""
+        current = self.published()
+        if current is None:
+            return []
+        with Store(self.directory) as store:
+            return store.excluded(current.id)
+
+    def _check_known(self, view: str) -> None:
+        if view not in self._views:
+            raise UnknownView(view, list(self._views))
+
+    def _check_kept(self, view: str) -> None:
+        if view in self._not_kept:
+            raise ViewNotKept(view, self._not_kept[view])
+
+    def _open_reader(self) -> Reader:
+        self._reader = self._reader or Reader(self.directory)
+        return self._reader

@@ -1,0 +1,46 @@
+"""An application without Spark: what it closes, and the functions that it is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import headwater as hw
+
+
+def test_a_log_that_was_handed_over_stays_open(tmp_path: Path) -> None:
+    with hw.open(tmp_path / "data") as log:
+        with hw.App("shop", log=log) as app:
+            app.topic("orders", "id bigint")
+        log.append("orders", [{"id": 1}])
+        assert log.scan("orders").num_rows == 1
+
+
+def test_a_log_that_the_application_opened_is_closed(tmp_path: Path) -> None:
+    with hw.App("shop", log=tmp_path / "data") as app:
+        app.topic("orders", "id bigint")
+    with pytest.raises(hw.errors.UsageError):
+        app.log.append("orders", [{"id": 1}])
+
+
+def test_a_function_is_added_by_a_call_or_by_a_decorator(tmp_path: Path) -> None:
+    def doubled(numbers: pa.Array) -> pa.Array:
+        return pc.multiply(numbers, 2)
+
+    with hw.App("shop", log=tmp_path / "data") as app:
+        assert app.function("twice", doubled, "bigint") is doubled
+        assert app.function(returns="bigint")(doubled) is doubled
+        assert app.function("double", returns="int")(doubled) is doubled
+        added = [(each.name, each.function, each.returns) for each in app._functions]
+    assert added == [("twice", doubled, "bigint"), ("doubled", doubled, "bigint"), ("double", doubled, "int")]
+
+
+def test_a_function_of_any_number_of_arguments_is_refused(tmp_path: Path) -> None:
+    with hw.App("shop", log=tmp_path / "data") as app, pytest.raises(hw.errors.UsageError):
+
+        @app.function(returns="bigint")
+        def summed(*numbers: pa.Array) -> pa.Array:
+            return numbers[0]
