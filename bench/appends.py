@@ -14,6 +14,7 @@ from bench.report import Line
 from bench.samples import BATCH_ROWS, ROW_BYTES, SCHEMA, SMALL_SCHEMA, batches, dicts, json_lines, small_record
 from bench.scale import Scale
 from bench.timing import MILLISECONDS, latencies, percentile, rate
+from headwater.log.embedded.position import commit_of
 
 BATCH_GOAL = 1_000_000
 THREADS = 16
@@ -94,7 +95,7 @@ def _single(log: hw.Log, floors: Floors, scale: Scale) -> Line:
 
 def _threads(log: hw.Log, floors: Floors, scale: Scale) -> Line:
     """As `_single`, from many threads at once: how many appends share an fsync."""
-    position = log.position().commit
+    position = commit_of(log.position())
 
     def append(_: int) -> list[float]:
         return latencies(lambda: log.append("single", [small_record(0)]), seconds=scale.seconds)
@@ -103,7 +104,7 @@ def _threads(log: hw.Log, floors: Floors, scale: Scale) -> Line:
     with ThreadPoolExecutor(THREADS) as pool:
         taken = [one for mine in pool.map(append, range(THREADS)) for one in mine]
     elapsed = time.perf_counter() - began
-    commits = log.position().commit - position
+    commits = commit_of(log.position()) - position
     p50, p99 = (percentile(taken, part) * MILLISECONDS for part in (0.5, 0.99))
     return Line(
         f"single appends, {THREADS} threads",

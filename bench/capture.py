@@ -21,6 +21,8 @@ import pyarrow.compute as pc
 import typer
 from rich.console import Console
 
+from headwater.log.embedded.position import commit_of
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import headwater as hw
@@ -248,7 +250,7 @@ def latency_of_view(bench: Bench, rate: int, seconds: int) -> Iterator[Line]:
     published: list[tuple[int, float]] = []
 
     def note(progress: Progress) -> None:
-        published.append((int(progress.position.commit), datetime.now(UTC).timestamp()))
+        published.append((commit_of(progress.position), datetime.now(UTC).timestamp()))
 
     with hw.App(f"views-{rate}", log=bench.directory / "log") as app:
         app.view("states", "SELECT status, count(*) AS orders, sum(amount) AS amount FROM shop.orders GROUP BY status")

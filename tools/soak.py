@@ -25,6 +25,7 @@ from rich.table import Table
 
 from headwater.engine.reading import Reader
 from headwater.log.embedded.log import open_log
+from headwater.log.embedded.position import commit_of
 from tools.soak_chart import svg
 from tools.soak_watch import (
     DRIVER,
@@ -93,11 +94,11 @@ class Soak:
         run, load = self._started
         found = Sample(seconds, {**look_at_tree(run.pid), WRITER: look_at(load.pid)}, look_at_files(self.log, NAME))
         with open_log(self.log) as log:
-            found.commits = log.position().commit
+            found.commits = commit_of(log.position())
         generation = reader.current()
         if generation is not None:
             found.batches = generation.batch
-            found.behind = found.commits - generation.position.commit
+            found.behind = found.commits - commit_of(generation.position)
         return found
 
     @property

@@ -14,6 +14,7 @@ import pyarrow as pa
 from bench.report import Line
 from headwater.app import App
 from headwater.engine.pipeline import Progress
+from headwater.log.embedded.position import commit_of
 from headwater.model.position import Position
 
 RATES = (1_000, 10_000)
@@ -77,7 +78,7 @@ def _run(directory: Path, rate: int, minutes: float) -> tuple[Ages, int]:
         for seconds in (WARM_SECONDS, minutes * 60):
             ages.forget()
             _produce(app, ages, rate, seconds, dice)
-        behind = app.log.position().commit - app.pipeline.position.commit
+        behind = commit_of(app.log.position()) - commit_of(app.pipeline.position)
         found = ages.of_changes()
         app.stop()
         thread.join()

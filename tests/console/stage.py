@@ -22,6 +22,7 @@ from headwater.connectors.postgres.status import Status, TableStatus
 from headwater.engine.reading import encode_schema
 from headwater.engine.store import Excluded
 from headwater.errors import SourceUnavailable
+from headwater.log.embedded.position import commit_of
 from headwater.server.limits import Limits
 from headwater.server.running import Address, Server
 from headwater.server.service import Service
@@ -168,7 +169,7 @@ class Stage:
             "operators": {"5": [total, total], "7": [total, total]},
             **stats,
         }
-        self.driver.publish(changes, self.app.log.position().commit, stats=told)
+        self.driver.publish(changes, commit_of(self.app.log.position()), stats=told)
 
     def order(self) -> dict[str, object]:
         """A new order of somebody."""
@@ -205,7 +206,7 @@ class Stage:
         """A view sets a record aside."""
         excluded = [Excluded("revenue", "shop.orders", 0, 0, reason)]
         self.driver.batch += 1
-        position = self.app.log.position().commit
+        position = commit_of(self.app.log.position())
         self.driver.store.commit(
             self.driver.generation, self.driver.epoch, self.driver.batch, at(position), [], excluded=excluded
         )
@@ -270,7 +271,7 @@ def fill(stage: Stage) -> None:
     stage.send("page_views", {"user": "nobody", "url": "/product/1"}, {"url": 5, "at": "yesterday"})
     stage.refuse("Division by zero.")
     state = pa.table({"_hash": range(120), "row": [str(n) for n in range(120)], WEIGHT: [1] * 120})
-    stage.driver.publish({}, log.position().commit, state={"3": state, "5/left": state, "7": state.slice(0, 8)})
+    stage.driver.publish({}, commit_of(log.position()), state={"3": state, "5/left": state, "7": state.slice(0, 8)})
 
 
 @contextmanager

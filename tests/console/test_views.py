@@ -10,6 +10,7 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from headwater.errors import UsageError
+from headwater.log.embedded.position import commit_of
 from tests.console.stage import Stage, staged
 
 ROWS = "tr[data-row]"
@@ -58,7 +59,7 @@ def test_a_large_view_is_shown_page_by_page(page: Page, stage: Stage) -> None:
 def test_changes_as_they_happen(page: Page, stage: Stage) -> None:
     page.goto(f"{stage.url}/#/views/revenue/changes")
     expect(page.locator(".empty")).to_contain_text("Nothing has changed since you came")
-    position = stage.app.log.position().commit
+    position = commit_of(stage.app.log.position())
     stage.publish(stage.revenue("IT"))
     table = page.get_by_role("region", name="Changes")
     expect(table.locator("tbody tr")).to_have_count(2)

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import Conflict
+from headwater.log.embedded.position import commit_of, commit_position
 from headwater.log.port import Log
-from headwater.model.position import Position
-from headwater.model.types import CommitNumber
 from tests.contract.implementation import Implementation
 
 
@@ -22,19 +21,19 @@ def commits_of(log: Log, topic: str) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for record in log.read(topic):
         assert record.value is not None
-        found.setdefault(record.position.commit, []).append(record.value["id"])  # type: ignore[arg-type]
+        found.setdefault(commit_of(record.position), []).append(record.value["id"])  # type: ignore[arg-type]
     return found
 
 
 def test_each_transaction_is_a_commit_of_its_own(log: Log) -> None:
     log.create("a", "id bigint, name string", key="id")
     log.create("b", "id bigint, name string")
-    before = log.position().commit
+    before = commit_of(log.position())
     with log.commit() as commit:
         commit.append_each("a", rows(5), np.array([0, 0, 2, 2, 3]), commits=5)
         commit.append_each("b", rows(2), np.array([1, 3]), commits=5)
         commit.bookmark("source", 5, expect=None)
-    assert commit.position.commit == log.position().commit == before + 5
+    assert commit_of(commit.position) == commit_of(log.position()) == before + 5
     assert commits_of(log, "a") == {before + 1: [0, 1], before + 3: [2, 3], before + 4: [4]}
     assert commits_of(log, "b") == {before + 2: [0], before + 4: [1]}
     assert log.bookmark("source") == 5
@@ -51,7 +50,7 @@ def test_a_conflict_leaves_nothing(log: Log) -> None:
 
 def test_records_of_many_partitions_keep_their_commits(log: Log) -> None:
     log.create("a", "id bigint, name string", key="id", partitions=3)
-    before = log.position().commit
+    before = commit_of(log.position())
     with log.commit() as commit:
         commit.append_each("a", rows(3000), np.arange(3000) // 1000, commits=3)
     found = commits_of(log, "a")
@@ -76,24 +75,24 @@ def test_reading_begins_and_ends_between_any_two_of_the_commits(
 ) -> None:
     log.create("a", "id bigint, name string", key="id", partitions=2)
     log.append("a", rows(1))
-    before = log.position().commit
+    before = commit_of(log.position())
     with log.commit() as commit:
         commit.append_each("a", rows(4000), np.arange(4000) // 2, commits=2000)
     if settled:
         implementation.settle(log, "a")
     for at in (0, 1, 2, 999, 1000, 1998, 1999, 2000):
-        position = Position(CommitNumber(before + at))
+        position = commit_position(before + at)
         assert log.scan("a", end=position).num_rows == 1 + 2 * at
         beyond = log.scan("a", start=position, end=commit.position)
         assert sorted(beyond["id"].to_pylist()) == list(range(2 * at, 4000))
-    table = log.table("a", at=Position(CommitNumber(before + 10)))
+    table = log.table("a", at=commit_position(before + 10))
     assert sorted(table["id"].to_pylist()) == list(range(20))
 
 
 def test_records_without_a_number_belong_to_the_last_commit(log: Log) -> None:
     log.create("a", "id bigint, name string", key="id")
     log.create("history", "id bigint, name string")
-    before = log.position().commit
+    before = commit_of(log.position())
     with log.commit() as commit:
         commit.append_each("a", rows(3), np.array([0, 1, 1]), commits=2)
         commit.append("history", rows(2))
@@ -104,8 +103,8 @@ def test_records_without_a_number_belong_to_the_last_commit(log: Log) -> None:
 def test_records_that_do_not_fit_become_dead_letters_of_their_commits(log: Log) -> None:
     log.create("a", "id bigint NOT NULL", key="id", dead_letter="a-dead")
     given = pa.table({"id": pa.array([1, None, 3], pa.int64())})
-    before = log.position().commit
+    before = commit_of(log.position())
     with log.commit() as commit:
         commit.append_each("a", given, np.array([0, 1, 2]), commits=3)
     assert commits_of(log, "a") == {before + 1: [1], before + 3: [3]}
-    assert [record.position.commit for record in log.read("a-dead")] == [before + 2]
+    assert [commit_of(record.position) for record in log.read("a-dead")] == [before + 2]

@@ -9,10 +9,10 @@ from itertools import islice
 import pytest
 
 from headwater.errors import PositionGone, RecordsGone, UsageError
+from headwater.log.embedded.position import commit_of, commit_position
 from headwater.log.port import End, Log, Start
-from headwater.model.position import START, Position
+from headwater.model.position import START
 from headwater.model.record import Record
-from headwater.model.types import CommitNumber
 from tests.contract.implementation import RETENTION, Implementation
 from tests.contract.looking import AT_ONCE, ORDERS, SOON, numbers, orders, values
 
@@ -55,7 +55,7 @@ def test_where_reading_starts(log: Log, events: list[Record]) -> None:
         (events[0].position, list(range(2, 12))),
         (events[5].position, list(range(6, 12))),
         (events[-1].position, []),
-        (Position(CommitNumber(events[-1].position.commit + 9)), []),
+        (commit_position(commit_of(events[-1].position) + 9), []),
         (events[4].at, list(range(4, 12))),
         (events[4].at + instant, list(range(6, 12))),
         (events[4].at - instant, list(range(4, 12))),
@@ -226,7 +226,7 @@ def test_following_ends_at_its_end(log: Log) -> None:
     log.append("orders", orders(4), partition=0)
     assert [r.value for r in log.read("orders", end=position, follow=True)] == orders(0, 1, 2, 3)
     assert [r.value for r in log.read("orders", end=2, follow=True)] == orders(0, 1, 2, 3)
-    later = Position(CommitNumber(log.position().commit + 1))
+    later = commit_position(commit_of(log.position()) + 1)
     reading = log.read("orders", end=later, follow=True)
     assert len(list(islice(reading, 5))) == 5
     log.append("orders", orders(5), partition=0)

@@ -14,6 +14,7 @@ import pytest
 import headwater as hw
 from headwater.connectors.running import Captures
 from headwater.engine.pipeline import Progress
+from headwater.log.embedded.position import commit_of
 from tests.postgres.bank import Clients, open_bank
 from tests.postgres.servers import Server
 
@@ -37,7 +38,7 @@ def test_the_total_is_nothing_at_every_position(
                 running.wait_until_ready(lambda: False)
 
                 def note(progress: Progress) -> None:
-                    seen.append((progress.position.commit, app.read("total").to_pylist()))
+                    seen.append((commit_of(progress.position), app.read("total").to_pylist()))
 
                 thread = threading.Thread(target=app.run, args=(note,))
                 thread.start()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.position import commit_of
 from tests.property.log_under_test import PICKS, choose
 from tests.property.rows import evolutions
 from tests.property.upkeep_rules import UpkeepRules
@@ -51,7 +52,7 @@ class LifeRules(UpkeepRules):
 
         survived = self.survives(operations, after, action)
         # The other process sees whether it happened: wholly or not at all, and for good.
-        if self.handles[1].position().commit > self.model.commit:
+        if commit_of(self.handles[1].position()) > self.model.commit:
             self.model.append(self.clock.now(), additions, {"left": value})
         else:
             assert not survived

@@ -19,11 +19,11 @@ from headwater.errors import PositionGone, TopicExists, UsageError
 from headwater.log.commit import Commit
 from headwater.log.consumer import Consumer
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.position import commit_of, commit_position
 from headwater.log.producer import Producer
 from headwater.log.topic import Cleanup
 from headwater.model.position import Position
 from headwater.model.record import Record
-from headwater.model.types import CommitNumber
 from headwater.testing.clock import ManualClock
 from tests.property.crashing import Crash, CrashingStorage
 from tests.property.group_model import MemberModel, Place
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 def position(commit: int) -> Position:
-    return Position(CommitNumber(commit))
+    return commit_position(commit)
 
 
 def moment(microseconds: int) -> datetime:
@@ -68,7 +68,7 @@ def choose(things: Iterable[T], pick: int) -> T:
 
 def observed(records: Iterable[Record]) -> list[tuple[object, ...]]:
     return [
-        (r.topic, r.partition, r.offset, r.position.commit, (r.at - EPOCH) // MICROSECOND, plain(r.key),
+        (r.topic, r.partition, r.offset, commit_of(r.position), (r.at - EPOCH) // MICROSECOND, plain(r.key),
          plain(r.value), dict(r.headers))
         for r in records
     ]  # fmt: skip
@@ -260,7 +260,7 @@ class LogUnderTest(RuleBasedStateMachine):
     @invariant()
     def the_log_is_the_model(self) -> None:
         log, model = self.handles[(self.turn + 1) % 2], self.model
-        assert log.position().commit == model.commit
+        assert commit_of(log.position()) == model.commit
         assert [topic.name for topic in log.topics()] == sorted(model.topics)
         for topic in model.topics.values():
             assert log.topic(topic.name).schema.equals(topic.schema)

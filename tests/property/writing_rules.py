@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from headwater.errors import Fenced, InvalidRecords, OutOfSequence
+from headwater.log.embedded.position import commit_of
 from tests.property.log_under_test import PICKS, LogUnderTest, choose
 from tests.property.model import Addition, ProducerModel
 from tests.property.rows import keys, rows, to_arrow
@@ -25,7 +26,7 @@ class WritingRules(LogUnderTest):
             given = data.draw(st.lists(rows(topic), max_size=4))
             committed = self.log.append(topic.name, to_arrow(topic, given) if arrow and given else given)
             self.model.append(self.clock.now(), self.additions(topic, given))
-            assert committed.commit == self.model.commit
+            assert commit_of(committed) == self.model.commit
 
     @precondition(lambda self: self.model.topics)
     @rule(pick=PICKS)
@@ -70,7 +71,7 @@ class WritingRules(LogUnderTest):
             commit.bookmark("right", {"value": value}, expect=expected)
         if right:
             self.model.append(self.clock.now(), additions, {"left": value, "right": {"value": value}})
-            assert commit.position.commit == self.model.commit
+            assert commit_of(commit.position) == self.model.commit
         else:
             conflict = commit.conflict
             assert conflict is not None
@@ -108,4 +109,4 @@ class WritingRules(LogUnderTest):
             self.model.begin(self.clock.now())
             self.model.add(additions)
             model.sequence, model.commit = number, self.model.commit
-        assert commit.position.commit == model.commit
+        assert commit_of(commit.position) == model.commit

@@ -19,6 +19,7 @@ from headwater.engine.reading import Reader
 from headwater.engine.runs import RunWriter, forget_open_runs
 from headwater.engine.store import Store
 from headwater.engine.subscription import subscribe
+from headwater.log.embedded.position import commit_of
 from headwater.model.position import Position
 from headwater.testing.storage import PowerCut
 from tests.recovery.engine_victim import VIEWS, content_at
@@ -61,11 +62,11 @@ def check(directory: Path, acknowledged: int) -> None:
     with Reader(directory) as reader:
         position = reader.position()
         assert position is not None
-        assert position.commit >= acknowledged
+        assert commit_of(position) >= acknowledged
         snapshot = reader.read(VIEWS)
     assert snapshot.position == position
     for view in VIEWS:
-        assert rows(snapshot.tables[view]) == content_at(position.commit)
+        assert rows(snapshot.tables[view]) == content_at(commit_of(position))
 
 
 def test_kills_at_any_moment_lose_nothing(tmp_path: Path) -> None:
@@ -96,9 +97,9 @@ def test_readers_elsewhere_never_see_half_a_publish(tmp_path: Path) -> None:
         while len(positions) < 40:
             snapshot = reader.read(VIEWS, position, PATIENCE)
             assert rows(snapshot.tables["left"]) == rows(snapshot.tables["right"])
-            assert rows(snapshot.tables["left"]) == content_at(snapshot.position.commit)
+            assert rows(snapshot.tables["left"]) == content_at(commit_of(snapshot.position))
             positions.add(snapshot.position)
-            position = at(snapshot.position.commit + 1)
+            position = at(commit_of(snapshot.position) + 1)
         assert process.poll() is None
 
 
@@ -112,7 +113,7 @@ def test_a_subscription_elsewhere_outlives_drivers(tmp_path: Path) -> None:
             while not positions or positions[-1] < last:
                 changes = subscription.poll(PATIENCE)
                 assert changes is not None
-                positions.append(changes.position.commit)
+                positions.append(commit_of(changes.position))
                 seen = zip(changes.rows["key"].to_pylist(), changes.rows["text"].to_pylist(), strict=True)
                 for row, weight in zip(seen, changes.weights.to_pylist(), strict=True):
                     total[row] += weight

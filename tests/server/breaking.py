@@ -18,6 +18,7 @@ from headwater.demo.events import TOPIC
 from headwater.demo.incidents import Incidents
 from headwater.engine.store import Excluded
 from headwater.errors import Determinate
+from headwater.log.embedded.position import commit_of
 from headwater.server.running import Address, Server
 from headwater.server.service import Service
 from tests.unit.engine.samples import Driver, at, zset
@@ -79,7 +80,7 @@ def pipeline(app: App, stopped: threading.Event) -> None:
     driver = Driver(app.directory)
     seen = -1
     while not stopped.wait(0.02):
-        position = app.log.position().commit
+        position = commit_of(app.log.position())
         if position == seen:
             continue
         poisonous = [row for row in app.log.scan(TOPIC).to_pylist() if not row["seconds"].isdigit()]

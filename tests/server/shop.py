@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from headwater.app import App
+from headwater.log.embedded.position import commit_of
 from headwater.server.limits import Limits
 from headwater.server.running import Address, Server
 from headwater.server.service import Service
@@ -35,7 +36,7 @@ class Shop:
 
     def publish(self, *rows: tuple[int, str, int], position: int | None = None) -> str:
         """Publishes changes of the view: key, text and weight; at the position of the log unless another is given."""
-        commit = self.app.log.position().commit if position is None else position
+        commit = commit_of(self.app.log.position()) if position is None else position
         self.driver.publish({"v": zset(*((key, key, text, weight) for key, text, weight in rows))}, commit)
         return str(commit)
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.log.embedded.log import open_log
+from headwater.log.embedded.position import commit_of
 from headwater.server.records import forget_keys
 from tests.server.shop import Shop, opened
 
@@ -48,7 +49,7 @@ def test_records_are_appended(shop: Shop, kind: str, body: bytes, packed: bool) 
     assert answered.headers["Headwater-Position"] == "1"
     assert urls(shop) == ["a", "b"]
     with open_log(shop.app.log.directory, upkeep=False) as other:
-        assert other.position().commit == 1
+        assert commit_of(other.position()) == 1
 
 
 def test_one_object_is_one_record(shop: Shop) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from headwater.engine.store import Excluded
 from headwater.errors import RecordFailed
+from headwater.log.embedded.position import commit_position
 from headwater.model.inlets import Hook
 from headwater.server.service import Running
 from headwater.server.signatures import sign
@@ -231,7 +232,7 @@ def test_history_counts_records_and_changes(shop: Shop) -> None:
     until(lambda: shop.service.history.samples)
     shop.append({"url": "a"}, {"url": "b"})
     shop.publish((7, "seven", 1), (8, "eight", 1), position=1)
-    until(lambda: shop.service.history.samples[-1].view_position == 1)
+    until(lambda: shop.service.history.samples[-1].view_position == commit_position(1))
     body = shop.client.get("/history?seconds=60").json()
     last = body["samples"][-1]
     assert (last["topics"]["clicks"], last["views"]["v"], last["behind"]) == (2, 2, 0)

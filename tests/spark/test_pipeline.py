@@ -15,13 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import headwater as hw
 from headwater.app import App
 from headwater.engine.pipeline import Pipeline
 from headwater.engine.reading import Reader
 from headwater.engine.store import Store
 from headwater.errors import Fenced, NotYet, RecordFailed, UnknownView, UsageError
-from headwater.model.types import CommitNumber
+from headwater.log.embedded.position import commit_position
 from headwater.spark.program import Program
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("spark")]
@@ -96,7 +95,7 @@ def test_any_cut_and_any_number_of_tasks_gives_the_same_views(
     pipeline = Pipeline(traded.log, directory, traded.program, policies={})
     for commit, one_task in sorted({**cuts, 15: cuts.get(15, True)}.items()):
         pipeline.one_task_rows_max = 20_000 if one_task else 0
-        for _ in pipeline.catch_up(hw.Position(CommitNumber(commit))):
+        for _ in pipeline.catch_up(commit_position(commit)):
             pass
     pipeline.close()
     with Reader(directory) as reader:

@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 
 import headwater as hw
+from headwater.log.embedded.position import commit_of
 from tests.postgres.bank import Clients, assert_balanced, open_bank
 from tests.postgres.servers import Server
 from tests.server.shop import Event, added_up
@@ -31,6 +32,7 @@ _APPLICATION = """
 from datetime import timedelta
 
 import headwater as hw
+from headwater.log.embedded.position import commit_of
 
 app = hw.App("bank", log="./data", master="local[2]")
 app.postgres({url!r}, name={name!r}, tables=["checking", "savings"], heartbeat=timedelta(seconds=0.3))
@@ -123,7 +125,7 @@ class Torture:
                 command.start()
         with hw.open(self._directory / "data", upkeep=False) as log:
             reached = log.position()
-        self._until(lambda: (self._position() or 0) > reached.commit, f"nothing new was published after {reached}")
+        self._until(lambda: (self._position() or 0) > commit_of(reached), f"nothing new was published after {reached}")
         for witness in self._witnesses:
             witness.check()
 

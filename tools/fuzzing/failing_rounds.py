@@ -18,8 +18,8 @@ from headwater.engine.pipeline import Progress
 from headwater.engine.store import Excluded
 from headwater.errors import RecordFailed
 from headwater.log.embedded.log import open_log
+from headwater.log.embedded.position import commit_of, commit_position
 from headwater.model.position import Position
-from headwater.model.types import CommitNumber
 from headwater.spark.session import start_session
 from headwater.spark.verification import Batches
 from headwater.testing.disk import seeded
@@ -171,7 +171,7 @@ class FailingRound:
         oracle.move(app.log, commit, [*excluded, *(Excluded("", *place, "") for place in error.without)])
         if not any(any(oracle.failures(str(name), _RUNS)) for name in names):
             self._found(error.view, f"A good record is refused: {error}", "good refused")
-        before = Position(CommitNumber(commit.commit - 1))
+        before = commit_position(commit_of(commit) - 1)
         if app.pipeline.position != before:
             self._found(error.view, f"It stopped at {app.pipeline.position}, not at {before}: {error}", "early")
         oracle.move(app.log, before, excluded)
@@ -190,4 +190,4 @@ def _commit_of(app: App, topic: str, partition: int, offset: int) -> Position:
     """The position of the commit that a record belongs to."""
     records = app.log.scan(topic).select(["_partition", "_offset", "_commit"]).to_pylist()
     found = [one for one in records if (one["_partition"], one["_offset"]) == (partition, offset)]
-    return Position(CommitNumber(found[0]["_commit"]))
+    return commit_position(found[0]["_commit"])

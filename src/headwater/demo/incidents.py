@@ -19,7 +19,7 @@ from headwater.engine.reading import Reader
 from headwater.errors import Determinate, HeadwaterError, Refused, SourceUnavailable
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.encoding import format_instant
-from headwater.model.position import Position
+from headwater.model.position import START, Position
 from headwater.server.failures import too_many
 from headwater.server.verifications import Verifications
 
@@ -208,7 +208,8 @@ class Incidents:
             return
         result = state.get("result")
         assert incident.position is not None
-        if status == "done" and isinstance(result, dict) and int(str(result["position"])) >= incident.position.commit:
+        verified = Position.parse(str(result["position"])) if isinstance(result, dict) else START
+        if status == "done" and isinstance(result, dict) and incident.position <= verified:
             incident.verified[view] = "right" if result["equal"] else "wrong"
         elif asked[view] < VERIFICATIONS_MAX:
             asked[view] += 1

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from headwater.engine.batch import Piece
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.position import commit_of, commit_position
 from headwater.model.position import Position
-from headwater.model.types import CommitNumber
 
 BATCH_BYTES_MAX = 256 << 20
 """A batch of large records is cut so that they take about so much memory."""
@@ -48,7 +48,7 @@ class Cutter:
         It ends no earlier than compaction has been: before that, records are missing that were newer ones' forerunners.
         """
         compacted = self._log.compacted(self._topics)
-        end = max(end, compacted)
+        end = end.joined(compacted)
         begin = self._begin(start)
         found: dict[tuple[str, int], pa.Table] = {}
         for place in self._places():
@@ -60,7 +60,7 @@ class Cutter:
             rows_max = min(rows_max, max(SMALL_ROWS, BATCH_BYTES_MAX // self._record_bytes()))
         if len(commits) >= rows_max:
             last = int(np.partition(commits, rows_max - 1)[rows_max - 1])
-            end = max(Position(CommitNumber(last)), compacted)
+            end = commit_position(last).joined(compacted)
             cut = {place: up_to(records, end) for place, records in found.items()}
             found = {place: records for place, records in cut.items() if records.num_rows}
         pieces = [_piece(place, records) for place, records in found.items()]
@@ -93,14 +93,14 @@ class Cutter:
         for batch in self._log.batches(topic, start=start, end=end, columns=columns, partition=partition):
             found.append(batch.records)
             rows += batch.records.num_rows
-            if rows >= rows_max and batch.records[COMMIT][-1].as_py() > compacted.commit:
+            if rows >= rows_max and batch.records[COMMIT][-1].as_py() > commit_of(compacted):
                 break
         return pa.concat_tables(found) if found else None
 
 
 def up_to(records: pa.Table, end: Position) -> pa.Table:
     """The records of a partition up to a commit; they are in its order."""
-    return records.slice(0, int(np.searchsorted(records[COMMIT].to_numpy(), end.commit, side="right")))
+    return records.slice(0, int(np.searchsorted(records[COMMIT].to_numpy(), commit_of(end), side="right")))
 
 
 def _piece(place: tuple[str, int], records: pa.Table) -> Piece:

@@ -35,7 +35,7 @@ from headwater.system.sqlite import (
 from headwater.system.storage import Storage, storage_error
 from headwater.system.witness import Witness
 
-FORMAT = 2
+FORMAT = 3
 BUSY_SECONDS_MAX = 30.0
 NAME, WITNESS = "store.db", "store.witness"
 FILES = (NAME, f"{NAME}-wal", f"{NAME}-shm", WITNESS)
@@ -55,9 +55,9 @@ CREATE TABLE generations (
     definition TEXT NOT NULL,
     status TEXT NOT NULL CHECK (status IN ('building', 'current', 'retired')),
     batch INTEGER NOT NULL,
-    position INTEGER NOT NULL,
+    position TEXT NOT NULL,
     promoted_batch INTEGER,
-    promoted_position INTEGER,
+    promoted_position TEXT,
     created_at INTEGER NOT NULL,
     retired_at INTEGER
 );
@@ -76,7 +76,7 @@ CREATE TABLE runs (
 CREATE TABLE published (
     generation INTEGER NOT NULL,
     batch INTEGER NOT NULL,
-    position INTEGER NOT NULL,
+    position TEXT NOT NULL,
     published_at INTEGER NOT NULL,
     stats TEXT NOT NULL,
     PRIMARY KEY (generation, batch)
@@ -86,7 +86,7 @@ CREATE TABLE changes (
     view TEXT NOT NULL,
     batch INTEGER NOT NULL,
     number INTEGER NOT NULL,
-    position INTEGER NOT NULL,
+    position TEXT NOT NULL,
     run TEXT NOT NULL,
     file TEXT NOT NULL,
     PRIMARY KEY (generation, view, batch, number)
@@ -94,7 +94,8 @@ CREATE TABLE changes (
 CREATE TABLE forgotten (
     generation INTEGER NOT NULL,
     view TEXT NOT NULL,
-    position INTEGER NOT NULL,
+    batch INTEGER NOT NULL,
+    position TEXT NOT NULL,
     PRIMARY KEY (generation, view)
 ) WITHOUT ROWID;
 CREATE TABLE excluded (

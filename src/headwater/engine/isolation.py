@@ -10,7 +10,6 @@ from headwater.engine.batch import Batch
 from headwater.errors import ViewFailed
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import Position
-from headwater.model.types import CommitNumber
 
 if TYPE_CHECKING:
     from headwater.engine.pipeline import Program
@@ -56,10 +55,13 @@ def isolate(
     It takes about as many runs as the batch's size has binary digits, for each record. Raises `ViewFailed` if it is no
     record's fault.
     """
-    start, end = Position.parse(batch.start).commit, Position.parse(batch.end).commit
+    good, bad = Position.parse(batch.start), Position.parse(batch.end)
     trial = _Trial(program, failure)
-    commit = _first(start + 1, end, lambda number: trial.fails(replace(batch, end=str(number))))
-    good, bad = Position(CommitNumber(commit - 1)), Position(CommitNumber(commit))
+    while (middle := log.between(good, bad)) is not None:
+        if trial.fails(replace(batch, end=str(middle))):
+            bad = middle
+        else:
+            good = middle
     if batch.first or batch.start != str(good):
         return Isolated(good, bad)
     one = replace(batch, end=str(bad))

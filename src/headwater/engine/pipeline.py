@@ -113,20 +113,20 @@ class Pipeline:
         if self._begun is not None:
             begun, self._begun = self._begun, None
             yield begun
-        while self.position < end:
+        while not end <= self.position:
             yield self.step(end)
 
     def follow(self, stopped: Callable[[], bool], patience: timedelta = timedelta(seconds=1)) -> Iterator[Progress]:
         """Batches for ever, each as soon as the log has moved."""
         yield from self.catch_up()
         while not stopped():
-            if self._log.wait(self.position, patience) > self.position:
+            if not self._log.wait(self.position, patience) <= self.position:
                 yield self.step(self._log.position())
 
     def step(self, end: Position) -> Progress:
         """One batch, at most up to a position."""
         to = self._cutter.cut(self.position, end, self._batch_rows_max)
-        return self._advance(to, max(to.end, end))
+        return self._advance(to, end.joined(to.end))
 
     def _advance(self, to: Cut, end: Position) -> Progress:
         began = time.monotonic()
@@ -135,7 +135,7 @@ class Pipeline:
             notes = self._program.run(batch)
         except ViewFailed as failure:
             return self._go_round(batch, failure, end)
-        if to.records and self._log.compacted(self._program.topics) > to.end:
+        if to.records and not self._log.compacted(self._program.topics) <= to.end:
             # Compaction overtook the reading and may have taken records away: the batch has to reach further.
             return self.step(end)
         return self._commit(batch, notes, to, began, end)
@@ -201,7 +201,7 @@ class Pipeline:
         return Progress(
             batch=batch.number,
             position=position,
-            behind=self._log.position().commit - position.commit,
+            behind=position.behind(self._log.position()),
             records=to.records,
             duration=timedelta(seconds=time.monotonic() - began),
             freshness=None if to.committed_at is None else max(timedelta(0), datetime.now(UTC) - to.committed_at),

@@ -299,10 +299,8 @@ class Reader:
                 continue
             left = deadline - time.monotonic()
             if left <= 0:
-                wanted = None if at_least is None else at_least.commit
-                raise NotYet(
-                    wanted, None if generation is None else generation.position.commit, timeout.total_seconds()
-                )
+                wanted = None if at_least is None else str(at_least)
+                raise NotYet(wanted, None if generation is None else str(generation.position), timeout.total_seconds())
             self.wait(ticket, left)
             ticket = self.ticket()
 

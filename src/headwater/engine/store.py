@@ -21,8 +21,7 @@ from headwater.engine.manifest import Manifest, Merge, Size, replacement, sizes
 from headwater.engine.packing import pack
 from headwater.engine.runs import Run
 from headwater.errors import Fenced, InternalError, StoreUnusable, UsageError
-from headwater.model.position import Position
-from headwater.model.types import CommitNumber
+from headwater.model.position import START, Position
 from headwater.system.clock import Clock
 from headwater.system.sqlite import Connection
 from headwater.system.storage import Storage, storage_error
@@ -149,8 +148,8 @@ class Store:
             if row is None:
                 row = tx.execute(
                     "INSERT INTO generations (fingerprint, definition, status, batch, position, created_at)"
-                    " VALUES (?, ?, 'building', 0, 0, ?) RETURNING id",
-                    (fingerprint, json.dumps(definition), now),
+                    " VALUES (?, ?, 'building', 0, ?, ?) RETURNING id",
+                    (fingerprint, json.dumps(definition), str(START), now),
                 ).fetchone()
             tx.execute("DELETE FROM generations WHERE status = 'building' AND batch = 0 AND id != ?", row)
             tx.execute(
@@ -194,10 +193,10 @@ class Store:
             )
             tx.execute(
                 "INSERT INTO published VALUES (?, ?, ?, ?, ?)",
-                (generation, batch, position.commit, now, json.dumps(stats or {})),
+                (generation, batch, str(position), now, json.dumps(stats or {})),
             )
             tx.execute(
-                "UPDATE generations SET batch = ?, position = ? WHERE id = ?", (batch, position.commit, generation)
+                "UPDATE generations SET batch = ?, position = ? WHERE id = ?", (batch, str(position), generation)
             )
             if promote:
                 _promote(tx, generation, position, now)
@@ -285,7 +284,7 @@ class Store:
             raise InternalError(f"Generation {last.id} is retired and takes no batch.")
         if batch != last.batch + 1:
             raise InternalError(f"Batch {batch} was to follow batch {last.batch} of generation {last.id}.")
-        if position < last.position:
+        if not last.position <= position:
             raise InternalError(f"Batch {batch} would go back from position {last.position} to {position}.")
         if changed and last.batch > 0 and position == last.position:
             # Subscribers go on from a position: what they have seen must be all there is at it.
@@ -368,8 +367,8 @@ def read_published(tx: Connection, generation: int, last: int = -1) -> list[Publ
         (generation, last),
     ).fetchall()
     return [
-        Published(batch, Position(CommitNumber(commit)), at, json.loads(stats))
-        for batch, commit, at, stats in reversed(rows)
+        Published(batch, Position.parse(position), at, json.loads(stats))
+        for batch, position, at, stats in reversed(rows)
     ]
 
 
@@ -399,8 +398,8 @@ def _to_generation(row: tuple[Any, ...]) -> Generation:
         _definition(definition),
         cast(Status, status),
         batch,
-        Position(CommitNumber(position)),
-        None if promoted is None else Position(CommitNumber(promoted)),
+        Position.parse(position),
+        None if promoted is None else Position.parse(promoted),
         created_at,
     )
 
@@ -433,7 +432,7 @@ def _add_changes(
     tx.executemany(
         "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)",
         [
-            (generation, view, batch, number, position.commit, json.dumps(run.to_json()), run.file)
+            (generation, view, batch, number, str(position), json.dumps(run.to_json()), run.file)
             for view, runs in changes.items()
             for number, run in enumerate(runs)
         ],
@@ -444,7 +443,7 @@ def _promote(tx: Connection, generation: int, position: Position, now: int) -> N
     former = current_generation(tx)
     if former is not None and former.id == generation:
         return
-    if former is not None and position < former.position:
+    if former is not None and not former.position <= position:
         raise InternalError(f"Generation {generation} was to be promoted at {position}, behind {former.position}.")
     tx.execute("UPDATE generations SET status = 'retired', retired_at = ? WHERE status = 'current'", (now,))
     tx.execute(
@@ -473,7 +472,7 @@ def _forget_changes(tx: Connection, before: int) -> int:
         # The last batch stays, whatever its age: it tells when the views were last published.
         limit = min(max(old, last - HISTORY_BATCHES_MAX), last - 1)
         tx.execute(
-            "INSERT OR REPLACE INTO forgotten SELECT generation, view, max(position) FROM changes"
+            "INSERT OR REPLACE INTO forgotten SELECT generation, view, max(batch), position FROM changes"
             " WHERE generation = ? AND batch <= ? GROUP BY view",
             (number, limit),
         )

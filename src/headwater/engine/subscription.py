@@ -16,10 +16,9 @@ import pyarrow as pa
 
 from headwater.engine.reading import Reader, arrangement_of, stored_schema, view_zset
 from headwater.engine.runs import Run, load
-from headwater.engine.store import Generation, current_generation, read_generation, read_runs
+from headwater.engine.store import Generation, current_generation, read_generation, read_generations, read_runs
 from headwater.errors import StateCorrupt, UsageError, ViewPositionGone
 from headwater.model.position import Position
-from headwater.model.types import CommitNumber
 from headwater.system.sqlite import Connection
 from headwater.views.zset import HASH, WEIGHT, consolidate, negate
 
@@ -42,6 +41,7 @@ class Changes:
 class _Step:
     """Changes of one batch that are to be read from their runs."""
 
+    batch: int
     position: Position
     runs: tuple[Run, ...]
 
@@ -52,6 +52,7 @@ class _Place:
 
     generation: Generation
     position: Position
+    batch: int
 
 
 class Subscription:
@@ -142,7 +143,8 @@ class Subscription:
             if tx is None or current is None:
                 return None
             if self._after is not None:
-                self._place = _Place(self._resumed(tx, current, self._after), self._after)
+                generation = self._resumed(tx, current, self._after)
+                self._place = _Place(generation, self._after, _batch_at(tx, generation.id, self._after))
             runs = _view_runs(tx, current.id, self.view)
         if self._place is not None:
             return self._next()
@@ -151,38 +153,36 @@ class Subscription:
     def _resumed(self, tx: Connection, current: Generation, after: Position) -> Generation:
         """The generation that readers saw at a position."""
         stored_schema(current, self.view)
-        if after > current.position:
+        if not after <= current.position:
             raise UsageError(
                 f"View {self.view!r} is at position {current.position}, which is before {after}.",
                 hint="Subscribe with the position of a read or of a change, or without one.",
             )
-        query = "SELECT id FROM generations WHERE promoted_position <= ?"
-        if self._after_generation is None:
-            row = tx.execute(f"{query} ORDER BY id DESC", (after.commit,)).fetchone()
-        else:
-            row = tx.execute(f"{query} AND id = ?", (after.commit, self._after_generation)).fetchone()
-        found = None if row is None else read_generation(tx, row[0])
-        if found is None:
-            promoted = current.promoted_position or current.position
-            raise ViewPositionGone(self.view, after.commit, promoted.commit)
-        return found
+        for found in reversed(read_generations(tx)):
+            promoted = found.promoted_position
+            if promoted is not None and promoted <= after and self._after_generation in (None, found.id):
+                return found
+        raise ViewPositionGone(self.view, str(after), str(current.promoted_position or current.position))
 
     def _steps_after(self, tx: Connection, place: _Place) -> list[_Step]:
         """The kept changes behind a place; none of those in between may be forgotten."""
-        number, after = place.generation.id, place.position.commit
+        number, after = place.generation.id, place.position
         row = tx.execute(
-            "SELECT position FROM forgotten WHERE generation = ? AND view = ?", (number, self.view)
+            "SELECT position FROM forgotten WHERE generation = ? AND view = ? AND batch > ?",
+            (number, self.view, place.batch),
         ).fetchone()
-        if row is not None and row[0] > after:
-            raise ViewPositionGone(self.view, after, row[0])
+        if row is not None and not Position.parse(row[0]) <= after:
+            raise ViewPositionGone(self.view, str(after), row[0])
         if read_generation(tx, number) is None:
             current = current_generation(tx)
-            raise ViewPositionGone(self.view, after, current.position.commit if current is not None else after)
-        steps: dict[int, list[Run]] = {}
-        query = "SELECT position, run FROM changes WHERE generation = ? AND view = ? AND position > ? ORDER BY batch"
-        for position, run in tx.execute(query, (number, self.view, after)):
-            steps.setdefault(position, []).append(Run.from_json(json.loads(run)))
-        return [_Step(Position(CommitNumber(position)), tuple(runs)) for position, runs in steps.items()]
+            raise ViewPositionGone(self.view, str(after), str(after if current is None else current.position))
+        steps: dict[tuple[int, str], list[Run]] = {}
+        query = (
+            "SELECT batch, position, run FROM changes WHERE generation = ? AND view = ? AND batch > ? ORDER BY batch"
+        )
+        for batch, position, run in tx.execute(query, (number, self.view, place.batch)):
+            steps.setdefault((batch, position), []).append(Run.from_json(json.loads(run)))
+        return [_Step(batch, Position.parse(position), tuple(runs)) for (batch, position), runs in steps.items()]
 
     def _take(self, place: _Place, step: _Step) -> Changes | None:
         """The changes of one step, None if they come to nothing, or have to be looked up again."""
@@ -197,7 +197,7 @@ class Subscription:
                 raise
             self._steps = deque(steps)
             return None
-        self._place = _Place(place.generation, step.position)
+        self._place = _Place(place.generation, step.position, step.batch)
         return self._changes(place.generation, step.position, found) if found.num_rows else None
 
     def _content(self, current: Generation, runs: Sequence[Run]) -> Changes | None:
@@ -208,7 +208,7 @@ class Subscription:
             if self._runs_are(current.id, runs):
                 raise
             return self._next()
-        self._place = _Place(current, current.position)
+        self._place = _Place(current, current.position, current.batch)
         return self._changes(current, current.position, _without_hash(found), snapshot=True)
 
     def _switch(
@@ -225,7 +225,7 @@ class Subscription:
                 raise
             return self._next()
         difference = consolidate(_without_hash(pa.concat_tables([negate(before), after])))
-        self._place = _Place(current, current.position)
+        self._place = _Place(current, current.position, current.batch)
         return self._changes(current, current.position, difference) if difference.num_rows else self._next()
 
     def _runs_are(self, generation: int, runs: Sequence[Run]) -> bool:
@@ -245,15 +245,23 @@ def subscribe(
     return Subscription(directory, view, after, generation=generation)
 
 
-def rows_behind(reader: Reader, view: str, position: int, generation: int) -> int:
+def rows_behind(reader: Reader, view: str, position: Position, generation: int) -> int:
     """How many changed rows of a view come behind a position that a generation had, of those that are kept."""
-    query = (
-        "SELECT run FROM changes WHERE view = ? AND position > ? AND generation IN "
-        "(SELECT id FROM generations WHERE id = ? OR status = 'current')"
-    )
+    query = "SELECT run FROM changes WHERE generation = ? AND view = ? AND batch > ?"
     with reader.transaction() as tx:
-        found = [] if tx is None else tx.execute(query, (view, position, generation)).fetchall()
-    return sum(Run.from_json(json.loads(run)).rows for (run,) in found)
+        current = None if tx is None else current_generation(tx)
+        if tx is None or current is None:
+            return 0
+        places = [(number, view, _batch_at(tx, number, position)) for number in {generation, current.id}]
+        found = [run for place in places for (run,) in tx.execute(query, place)]
+    return sum(Run.from_json(json.loads(run)).rows for run in found)
+
+
+def _batch_at(tx: Connection, generation: int, position: Position) -> int:
+    """The last batch of a generation that does not go beyond a position, of those that are kept; 0 if there is none."""
+    query = "SELECT batch, position FROM published WHERE generation = ? ORDER BY batch DESC"
+    found = (batch for batch, reached in tx.execute(query, (generation,)) if Position.parse(reached) <= position)
+    return next(found, 0)
 
 
 def _view_runs(tx: Connection, generation: int, view: str) -> list[Run]:

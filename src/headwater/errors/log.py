@@ -143,7 +143,7 @@ class PositionGone(UsageError):
 
     code = "position_gone"
 
-    def __init__(self, topic: str, position: int, earliest: int, cause: str) -> None:
+    def __init__(self, topic: str, position: str, earliest: str, cause: str) -> None:
         super().__init__(
             f"Topic {topic!r} cannot be read from position {position}: "
             f"{cause} removed records up to position {earliest}.",

@@ -57,7 +57,7 @@ class NotYet(Determinate):
 
     code = "not_yet"
 
-    def __init__(self, wanted: int | None, position: int | None, seconds: float, *, of_log: bool = False) -> None:
+    def __init__(self, wanted: str | None, position: str | None, seconds: float, *, of_log: bool = False) -> None:
         what, at = ("The log", "it is at") if of_log else ("Views", "the views are at")
         reached = "nothing is published yet" if position is None else f"{at} position {position}"
         asked = "a first position" if wanted is None else f"position {wanted}"
@@ -114,7 +114,7 @@ class ViewPositionGone(PositionGone):
 
     code = "view_position_gone"
 
-    def __init__(self, view: str, position: int, earliest: int) -> None:
+    def __init__(self, view: str, position: str, earliest: str) -> None:
         UsageError.__init__(
             self,
             f"View {view!r} cannot be followed from position {position}: "

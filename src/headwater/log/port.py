@@ -131,6 +131,10 @@ class Log(ABC):
         """Where the log is now."""
 
     @abstractmethod
+    def between(self, start: Position, end: Position) -> Position | None:
+        """A position after `start` and before `end`, about half way; None if no commit lies between them."""
+
+    @abstractmethod
     def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
         """For each partition the first offset that is kept, and the end: one past the last."""
 

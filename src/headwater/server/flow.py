@@ -78,7 +78,7 @@ def graph(service: Service) -> dict[str, object]:
     rates = service.history.rates()
     not_kept = service.processes.not_kept()
     definition: Mapping[str, Any] = {} if current is None else current.definition
-    behind = None if current is None else max(0, log_position.commit - current.position.commit)
+    behind = None if current is None else current.position.behind(log_position)
     nodes: list[dict[str, object]] = []
     edges: list[dict[str, object]] = []
     _sources(service, nodes, edges)

@@ -15,7 +15,7 @@ EVENT_ROWS_MAX = 1000
 
 
 def mark_of(changes: Changes) -> sse.Mark:
-    return sse.Mark(changes.position.commit, changes.generation)
+    return sse.Mark(changes.position, changes.generation)
 
 
 def frames(changes: Changes) -> Iterator[bytes]:

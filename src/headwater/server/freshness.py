@@ -11,6 +11,7 @@ from headwater.engine.store import Generation
 from headwater.errors import HeadwaterError
 from headwater.log.embedded.follow import microseconds
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.position import commit_of
 from headwater.log.embedded.segments import Segment
 from headwater.model.position import Position
 from headwater.server.processes import Process, Processes
@@ -35,7 +36,7 @@ class Freshness:
         if current is None:
             return None
         since = [self._last_seen(process) for process in self._processes.all() if not process.running]
-        if self._log.position() > current.position:
+        if not self._log.position() <= current.position:
             since.append(self._unseen_since(current))
         return max(((self._clock.now() - at) / 1e6 for at in since), default=0.0) if since else 0.0
 
@@ -62,7 +63,7 @@ class Freshness:
         return None
 
     def _time(self, topic: str, segment: Segment, position: Position) -> int | None:
-        if segment.first_commit > position.commit:
+        if segment.first_commit > commit_of(position):
             return segment.first_at
         read = self._log.batches(topic, start=position, columns=[AT], partition=segment.partition)
         for batch in read:
@@ -81,6 +82,6 @@ def _first_segments(segments: Iterable[Segment], position: Position) -> list[Seg
     """Of each partition, the first segment with something after a position."""
     first: dict[int, Segment] = {}
     for segment in segments:
-        if segment.last_commit > position.commit:
+        if segment.last_commit > commit_of(position):
             first.setdefault(segment.partition, segment)
     return list(first.values())

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from headwater.log.lag import Lag
 from headwater.model.encoding import format_instant
+from headwater.model.position import START
 from headwater.server import bodies
 from headwater.server.answers import answer
 from headwater.server.console_files import INDEX, file_answer, wants_page
@@ -69,9 +70,9 @@ def families(service: Service) -> Iterator[Family]:
     """All figures."""
     log, reader = service.log, service.reader
     current = reader.current()
-    position = log.position().commit
+    position = log.position()
     ends = [(topic.name, part, end) for topic in log.topics() for part, (_, end) in log.offsets(topic.name).items()]
-    yield gauge("headwater_log_position", "The number of the log's last commit.", [({}, position)])
+    yield gauge("headwater_log_position", "The number of the log's last commit.", [({}, START.behind(position))])
     yield counter(
         "headwater_topic_records_total",
         "Records ever appended to a partition.",
@@ -83,8 +84,8 @@ def families(service: Service) -> Iterator[Family]:
         [({"topic": name}, size) for name, size in service.history.sizes.topics.items()],
     )
     if current is not None:
-        yield gauge("headwater_view_position", "The position of the views.", [({}, current.position.commit)])
-        behind = max(0, position - current.position.commit)
+        yield gauge("headwater_view_position", "The position of the views.", [({}, START.behind(current.position))])
+        behind = current.position.behind(position)
         yield gauge("headwater_behind_commits", "Commits that the views have not seen.", [({}, behind)])
         yield counter("headwater_batches_total", "Batches ever published.", [({}, current.batch)])
     last = service.history.samples[-1] if service.history.samples else None

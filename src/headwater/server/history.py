@@ -14,6 +14,7 @@ from headwater.engine.store import Generation, Published
 from headwater.errors import HeadwaterError
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.encoding import format_instant
+from headwater.model.position import Position
 from headwater.server.batches import freshness
 from headwater.server.freshness import Freshness
 from headwater.server.threads import Threads
@@ -33,8 +34,8 @@ class Sample:
     """How things were at one moment. Records and changes are counted from the beginning of the sampling."""
 
     at: datetime
-    log_position: int
-    view_position: int | None
+    log_position: Position
+    view_position: Position | None
     behind: int | None
     freshness_seconds: float | None
     batch: int | None
@@ -135,7 +136,7 @@ class History:
         """How things are now."""
         current = self._reader.current()
         self._take_batches(current)
-        position = self._log.position().commit
+        position = self._log.position()
         topics = [topic.name for topic in self._log.topics()]
         ends = {name: sum(end for _, end in self._log.offsets(name).values()) for name in topics}
         lag: Counter[str] = Counter()
@@ -149,8 +150,8 @@ class History:
         return Sample(
             at=datetime.now(UTC),
             log_position=position,
-            view_position=None if current is None else current.position.commit,
-            behind=None if current is None else max(0, position - current.position.commit),
+            view_position=None if current is None else current.position,
+            behind=None if current is None else current.position.behind(position),
             freshness_seconds=self._freshness(current),
             batch=None if last is None else last.batch,
             batch_seconds=None if last is None else last.stats.get("seconds"),

@@ -195,7 +195,7 @@ class Hub:
         if current is None:
             raise NotYet(None, None, 0)
         stored_schema(current, self.view)
-        return Mark(current.position.commit, current.id)
+        return Mark(current.position, current.id)
 
     def _run(self, ring: Ring, start: Mark, tell: Callable[..., object]) -> None:
         try:

@@ -62,7 +62,7 @@ def pipeline_json(service: Service) -> dict[str, object]:
     reader, running, process = service.reader, service.running, service.processes.pipeline()
     current, log_position = reader.current(), service.log.position()
     batches = [batch_json(one) for one in reader.published(BATCHES_SHOWN)]
-    behind = None if current is None else max(0, log_position.commit - current.position.commit)
+    behind = None if current is None else current.position.behind(log_position)
     return {
         "name": service.app.name,
         "status": status(service, behind),

@@ -13,7 +13,7 @@ from typing import Protocol
 from headwater.engine.reading import Reader
 from headwater.errors import HeadwaterError, NotYet
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.model.position import START, Position
+from headwater.model.position import Position
 from headwater.system.background import Background
 
 LOOK_EVERY = timedelta(milliseconds=250)
@@ -40,7 +40,7 @@ class LogMoves:
         return self._log.position()
 
     def next(self, seen: Position | None) -> Position | None:
-        return self.now() if seen is None else self._log.wait(max(seen, START), LOOK_EVERY)
+        return self.now() if seen is None else self._log.wait(seen, LOOK_EVERY)
 
 
 class ViewMoves:
@@ -67,7 +67,7 @@ class Watched:
     def __init__(self, moving: Moving, name: str) -> None:
         self.position: Position | None = None
         self._moving, self._name = moving, name
-        self._waiting: dict[asyncio.Future[None], Position | None] = {}
+        self._waiting: dict[asyncio.Future[None], Callable[[Position], bool]] = {}
         self._ended = threading.Event()
         self._thread: Background | None = None
 
@@ -94,15 +94,15 @@ class Watched:
 
     async def reached(self, wanted: Position | None, seconds: float) -> None:
         """Returns when there is a position, and it is not before `wanted`. Raises `NotYet`."""
-        if not await self._wait(wanted, seconds):
-            commit, now = (None if one is None else one.commit for one in (wanted, self.position))
-            raise NotYet(commit, now, seconds, of_log=isinstance(self._moving, LogMoves))
+        if not await self._wait(lambda position: wanted is None or wanted <= position, seconds):
+            asked, now = (None if one is None else str(one) for one in (wanted, self.position))
+            raise NotYet(asked, now, seconds, of_log=isinstance(self._moving, LogMoves))
 
     async def moved(self, seen: Position, seconds: float) -> bool:
         """Whether the position has gone past one within so many seconds."""
-        return await self._wait(Position(type(seen.commit)(seen.commit + 1)), seconds)
+        return await self._wait(lambda position: not position <= seen, seconds)
 
-    async def _wait(self, wanted: Position | None, seconds: float) -> bool:
+    async def _wait(self, wanted: Callable[[Position], bool], seconds: float) -> bool:
         if self._is_reached(wanted) or self._ended.is_set():
             return self._is_reached(wanted)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -116,8 +116,8 @@ class Watched:
             self._waiting.pop(future, None)
         return self._is_reached(wanted)
 
-    def _is_reached(self, wanted: Position | None) -> bool:
-        return self.position is not None and (wanted is None or wanted <= self.position)
+    def _is_reached(self, wanted: Callable[[Position], bool]) -> bool:
+        return self.position is not None and wanted(self.position)
 
     def _run(self, seen: Position | None, tell: Callable[..., object]) -> None:
         while not self._ended.is_set():

@@ -14,7 +14,6 @@ from starlette.responses import Response
 from headwater.errors import RecordsGone, Refused, UsageError
 from headwater.log.commit import Committed
 from headwater.model.position import Position
-from headwater.model.types import CommitNumber
 from headwater.server import bodies, sse
 from headwater.server.answers import HEARTBEAT_SECONDS, EventStream, answer
 from headwater.server.endpoint import Answer, Call, Endpoint, json_answer
@@ -23,7 +22,7 @@ from headwater.server.filters import Condition, parse_condition
 from headwater.server.pages import Page, Start, read_page
 from headwater.server.parameters import READING, TOPIC, WHERE, Parameter, limit
 from headwater.server.service import Service
-from headwater.server.shapes import INSTANT, POSITION, ROW, TEXT, WHOLE, YES_NO, many, maybe, thing
+from headwater.server.shapes import INSTANT, POSITION, POSITION_TEXT, ROW, TEXT, WHOLE, YES_NO, many, maybe, thing
 
 KEY_PREFIX = "http."
 """Idempotency keys are bookmarks of the log whose names begin so."""
@@ -31,7 +30,7 @@ TAG = "Topics"
 
 FROM_PATTERN = (
     r"^(earliest|latest|last:[0-9]{1,6}|offset:[0-9]{1,18}|offsets:[0-9]{1,18}(\.[0-9]{1,18})*"
-    r"|position:[0-9]{1,18}|time:.+)$"
+    rf"|position:{POSITION_TEXT}|time:.+)$"
 )
 FROM = Parameter(
     "from",
@@ -232,7 +231,7 @@ def parse_start(text: str, partition: int | None) -> Start:
             raise bad_request("That is not where a reading can go on.", "Use the id of an event of this topic.")
         return Start(kind, offsets=dict(enumerate(int(part) for part in value.split("."))), partition=partition)
     if kind == "position":
-        return Start(kind, position=Position(CommitNumber(int(value))), partition=partition)
+        return Start(kind, position=Position.parse(value), partition=partition)
     try:
         at = datetime.fromisoformat(value)
     except ValueError as error:

@@ -12,7 +12,9 @@ NUMBER: Shape = {"type": "number"}
 YES_NO: Shape = {"type": "boolean"}
 ANYTHING: Shape = {}
 INSTANT: Shape = {"type": "string", "description": "ISO 8601 in UTC."}
-POSITION_PATTERN = "^[0-9]{1,18}$"
+_COUNTER = "[A-Za-z0-9][A-Za-z0-9._-]*/[0-9]{1,4}:[0-9]{1,18}"
+POSITION_TEXT = f"([0-9]{{1,18}}|{_COUNTER}(,{_COUNTER})*)"
+POSITION_PATTERN = f"^{POSITION_TEXT}$"
 POSITION: Shape = {"type": "string", "description": "A position of the log: hand it back as at_least."}
 
 

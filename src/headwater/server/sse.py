@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import NamedTuple
 
 from headwater.errors import UsageError
 from headwater.model.position import Position
-from headwater.model.types import CommitNumber
 
 CONTENT_TYPE = "text/event-stream"
 HEARTBEAT = b": still here\n\n"
@@ -18,25 +18,24 @@ RETRY = b"retry: 1000\n\n"
 class Mark(NamedTuple):
     """How far a follower of a view is. Marks of one view are ordered as its changes are."""
 
-    commit: int
+    position: Position
     generation: int
 
     def __str__(self) -> str:
-        return f"{self.commit}.{self.generation}"
-
-    @property
-    def position(self) -> Position:
-        return Position(CommitNumber(self.commit))
+        return f"{self.position}.{self.generation}"
 
     @classmethod
     def parse(cls, text: str) -> Mark:
         """What `str` gave. Raises `UsageError`."""
-        commit, dot, generation = text.partition(".")
-        if not dot or not all(part.isascii() and part.isdigit() and len(part) <= 18 for part in (commit, generation)):
-            raise UsageError(
-                f"{text!r} is not the id of an event.", hint="Send the id of the last event, or no Last-Event-ID."
-            )
-        return cls(int(commit), int(generation))
+        position, _, generation = text.rpartition(".")
+        try:
+            if re.fullmatch(r"[0-9]{1,18}", generation, re.ASCII):
+                return cls(Position.parse(position), int(generation))
+        except UsageError:
+            pass
+        raise UsageError(
+            f"{text!r} is not the id of an event.", hint="Send the id of the last event, or no Last-Event-ID."
+        )
 
 
 def event(data: object, *, name: str, mark: object = None) -> bytes:

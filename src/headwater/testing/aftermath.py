@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.position import commit_of
 from headwater.testing.clock import ManualClock
 from headwater.testing.disk import Disk, seeded
 from headwater.testing.expectation import STEP, Entry, Expectation, InFlight, Removable, compare, require, settled
@@ -59,7 +60,7 @@ class Aftermath:
     def _go_on_with(self, image: Path, open_seconds: list[float]) -> None:
         began = time.perf_counter()
         with EmbeddedLog(image, upkeep=False, clock=self._rebooted()) as log:
-            position = int(log.position().commit)
+            position = commit_of(log.position())
             open_seconds.append(time.perf_counter() - began)
             require(open_seconds[-1] < OPEN_SECONDS_MAX, f"opening took {open_seconds[-1]:.1f} s")
             last = self.expected.position
@@ -92,7 +93,7 @@ class Aftermath:
 
     def _compare_second(self, second: Path, outcome: Expectation, removable: Removable) -> None:
         with EmbeddedLog(second, upkeep=False, clock=self._rebooted()) as log:
-            position = int(log.position().commit)
+            position = commit_of(log.position())
             require(position - outcome.position in (0, 1), f"after a second cut, the position is {position}")
             if position > outcome.position:
                 outcome.position = position
@@ -131,7 +132,7 @@ def _go_on(log: EmbeddedLog, outcome: Expectation) -> None:
             for partition in range(log.topic(name).partitions):
                 commit.append(name, [{"id": FIRST_ID + partition}], partition=partition)
     outcome.position += bool(names)
-    require(int(commit.position.commit) == outcome.position, f"the next commit was number {commit.position}")
+    require(commit_of(commit.position) == outcome.position, f"the next commit was number {commit.position}")
     for name in names[:2]:
         log.seal(name)
     log.upkeep()

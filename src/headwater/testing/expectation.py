@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.position import commit_of
 from headwater.model.record import Record
 
 STEP = "step"
@@ -72,7 +73,7 @@ def settled(expected: Expectation, in_flight: InFlight | None, log: EmbeddedLog)
 def compare(log: EmbeddedLog, expected: Expectation, removable: Removable) -> None:
     """Raises `Violated` unless the log holds exactly what it must."""
     require(
-        int(log.position().commit) == expected.position, f"the position is {log.position()}, not {expected.position}"
+        commit_of(log.position()) == expected.position, f"the position is {log.position()}, not {expected.position}"
     )
     names = sorted(topic.name for topic in log.topics())
     require(names == sorted(expected.topics), f"the topics are {names}, not {sorted(expected.topics)}")
@@ -98,7 +99,7 @@ def compare_entries(
         require(identity in entries, f"{topic} has a record {identity} that was never acknowledged")
         require(identity not in seen, f"{topic} has {identity} twice")
         seen.add(identity)
-        found = Entry(int(record.position.commit), record.value)
+        found = Entry(commit_of(record.position), record.value)
         require(found == entries[identity], f"{topic} {identity} is {found}, not {entries[identity]}")
     lost = set(entries) - seen - removable
     require(not lost, f"{topic} has lost {sorted(lost)}")
@@ -108,7 +109,7 @@ def compare_order(topic: str, records: Iterable[Record], *, dense: bool) -> None
     """Inside a partition offsets grow, by one if nothing was compacted, and so do commits and ids."""
     last: dict[int, tuple[int, int, int]] = {}
     for record in records:
-        place = (int(record.offset), int(record.position.commit), identity_of(record)[1])
+        place = (int(record.offset), commit_of(record.position), identity_of(record)[1])
         before = last.get(record.partition)
         if before is not None:
             gap = place[0] - before[0]

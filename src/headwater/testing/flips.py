@@ -25,8 +25,7 @@ from headwater.log.embedded.catalog import NAME as CATALOG
 from headwater.log.embedded.catalog import WITNESS as CATALOG_WITNESS
 from headwater.log.embedded.catalog import Catalog
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.model.position import Position
-from headwater.model.types import CommitNumber
+from headwater.log.embedded.position import commit_position
 from headwater.system.pages import PAGE_BYTES, BadPage, damaged_pages
 from headwater.system.sqlite import Connection
 from headwater.system.storage import Storage
@@ -220,5 +219,5 @@ def _build_store(directory: Path, used: Path) -> None:
 def _publish(store: Store, generation: int, epoch: int, *, batch: int) -> None:
     run = Run("view/totals", f"{batch}.run", 0, batch, batch, 10, 1000)
     (store.runs_directory / run.file).touch()
-    position = Position(CommitNumber(batch))
+    position = commit_position(batch)
     store.commit(generation, epoch, batch, position, [run], (), {"totals": [run]}, {"rows": 10}, promote=True)

@@ -12,6 +12,7 @@ from headwater.errors import Determinate
 from headwater.log.commit import Commit
 from headwater.log.consumer import Consumer
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.position import commit_of
 from headwater.log.producer import Producer
 from headwater.testing.clock import ManualClock
 from headwater.testing.expectation import STEP, Entry, Expectation, Identity, InFlight, require
@@ -126,7 +127,7 @@ class Script:
             if producer is not None:
                 expected.sequences[producer[0].name or ""] = producer[1]
 
-        self.atomically(act, change, lambda log: int(log.position().commit) == number)
+        self.atomically(act, change, lambda log: commit_of(log.position()) == number)
 
     def new_ids(self, count: int) -> range:
         """Ids that no record had before; they grow."""

@@ -11,6 +11,7 @@ from random import Random
 
 from headwater.errors import Fenced, UnknownTopic
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.embedded.position import commit_of
 from headwater.log.options import TopicOptions
 from headwater.testing.ledger import Channel
 
@@ -61,7 +62,7 @@ def append(victim: Victim) -> None:
         rows = [{"writer": victim.name, "n": n, "i": i, "rows": count} for i in range(count)]
         victim.channel.trying(n)
         position = victim.log.append("plain", rows)
-        victim.channel.acknowledged(n, position.commit)
+        victim.channel.acknowledged(n, commit_of(position))
         victim.rest()
 
 
@@ -77,7 +78,7 @@ def send(victim: Victim) -> None:
                 producer.send({"writer": victim.name, "n": number, "i": number % 16, "rows": 1}) for number in numbers
             ]
             for number, future in zip(numbers, sent, strict=True):
-                victim.channel.acknowledged(number, future.result(timeout=60).commit)
+                victim.channel.acknowledged(number, commit_of(future.result(timeout=60)))
             n = numbers[-1]
             victim.rest()
 
@@ -98,7 +99,7 @@ def transfer(victim: Victim) -> None:
             commit.append("debits", [{"writer": victim.name, "n": n, "amount": -amount}], partition=n % 2)
             commit.append("credits", [{"writer": victim.name, "n": n, "amount": part} for part in parts])
             commit.bookmark(bookmark, n, expect=n - 1 if n > 1 else None)
-        victim.channel.acknowledged(n, commit.position.commit)
+        victim.channel.acknowledged(n, commit_of(commit.position))
         victim.rest()
 
 
@@ -112,7 +113,7 @@ def produce(victim: Victim) -> None:
             with victim.log.commit(producer=producer, sequence=n) as commit:
                 commit.append("numbered", [{"writer": victim.name, "n": n, "note": "x" * (n % 50)}])
             result = commit.result
-            victim.channel.acknowledged(n, commit.position.commit)
+            victim.channel.acknowledged(n, commit_of(commit.position))
             if result.duplicate:
                 victim.channel.counted()
             victim.rest()
@@ -173,7 +174,7 @@ def update(victim: Victim) -> None:
         n += 1
         victim.channel.trying(n)
         position = victim.log.append("latest", [{"writer": victim.name, "slot": n % KEYS, "n": n}])
-        victim.channel.acknowledged(n, position.commit)
+        victim.channel.acknowledged(n, commit_of(position))
         victim.rest()
 
 
@@ -184,7 +185,7 @@ def ring(victim: Victim) -> None:
         n += 1
         victim.channel.trying(n)
         position = victim.log.append("ring", [{"n": n, "note": "x" * 500}])
-        victim.channel.acknowledged(n, position.commit)
+        victim.channel.acknowledged(n, commit_of(position))
         victim.rest()
 
 

@@ -13,8 +13,7 @@ from headwater.engine.reading import encode_schema
 from headwater.engine.runs import RunWriter
 from headwater.engine.store import Store
 from headwater.log.embedded.log import open_log
-from headwater.model.position import Position
-from headwater.model.types import CommitNumber
+from headwater.log.embedded.position import commit_position
 
 SQL = "SELECT country, sum(amount) AS revenue FROM orders GROUP BY country"
 COLUMNS = pa.schema([("country", pa.string()), ("revenue", pa.decimal128(12, 2)), ("tags", pa.list_(pa.string()))])
@@ -60,5 +59,5 @@ def publish(directory: Path, *, sql: str = SQL) -> None:
             writer.add(arrangement, table)
         added = writer.close()
         changes = {"revenue": [run for run in added if run.arrangement == "view/revenue"]}
-        position = Position(CommitNumber(7))
+        position = commit_position(7)
         store.commit(generation.id, epoch, 1, position, added, changes=changes, promote=True)

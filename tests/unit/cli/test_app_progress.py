@@ -13,14 +13,13 @@ from headwater.cli.app_progress import Board, display, progress_json, progress_l
 from headwater.engine.manifest import Size
 from headwater.engine.pipeline import Progress
 from headwater.engine.store import Excluded
-from headwater.model.position import Position
-from headwater.model.types import CommitNumber
+from headwater.log.embedded.position import commit_position
 
 
 def batch(*, behind: int = 0, freshness: timedelta | None = timedelta(milliseconds=1500)) -> Progress:
     return Progress(
         batch=3,
-        position=Position(CommitNumber(12)),
+        position=commit_position(12),
         behind=behind,
         records=1000,
         duration=timedelta(milliseconds=500),

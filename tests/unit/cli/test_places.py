@@ -8,8 +8,7 @@ import pytest
 
 from headwater.cli.places import parse_end, parse_start
 from headwater.errors import UsageError
-from headwater.model.position import Position
-from headwater.model.types import CommitNumber
+from headwater.log.embedded.position import commit_position
 
 
 @pytest.mark.parametrize(
@@ -18,7 +17,7 @@ from headwater.model.types import CommitNumber
         ("earliest", "earliest"),
         ("latest", "latest"),
         ("42", 42),
-        ("position:42", Position(CommitNumber(42))),
+        ("position:42", commit_position(42)),
         ("2026-01-31", datetime(2026, 1, 31, tzinfo=UTC)),
         ("2026-01-31T12:00:00Z", datetime(2026, 1, 31, 12, tzinfo=UTC)),
         ("2026-01-31T12:00:00+02:00", datetime(2026, 1, 31, 10, tzinfo=UTC)),

@@ -41,7 +41,7 @@ if driver.batch == 0:
     driver.publish({"v": zset((0, 0, "row", 1))}, 0)
 while True:
     time.sleep(0.2)
-    position = log.position().commit
+    position = commit_of(log.position())
     if position > published:
         driver.publish({"v": zset((position, position, "row", 1))}, position)
         published = position

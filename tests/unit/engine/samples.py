@@ -15,8 +15,8 @@ from headwater.engine.merging import merge
 from headwater.engine.reading import arrangement_of, encode_schema
 from headwater.engine.runs import Run, RunWriter, load
 from headwater.engine.store import Store
+from headwater.log.embedded.position import commit_position
 from headwater.model.position import Position
-from headwater.model.types import CommitNumber
 from headwater.system.storage import Storage
 from headwater.views.zset import WEIGHT
 
@@ -43,7 +43,7 @@ def zset(*rows: tuple[int, int, str, int]) -> pa.Table:
 
 
 def at(commit: int) -> Position:
-    return Position(CommitNumber(commit))
+    return commit_position(commit)
 
 
 def content(table: pa.Table) -> Content:

@@ -12,8 +12,8 @@ from headwater.engine import cutting
 from headwater.engine.batch import Piece
 from headwater.engine.cutting import Cut, Cutter
 from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.embedded.position import commit_position
 from headwater.model.position import START, Position
-from headwater.model.types import CommitNumber
 
 TOPICS = ["orders", "clicks"]
 
@@ -61,8 +61,8 @@ def test_a_batch_reaches_as_far_as_compaction_has_been(log: EmbeddedLog) -> None
     log.seal("orders")
     log.compact("orders")
     compacted = log.compacted(TOPICS)
-    assert compacted > Position(CommitNumber(2))
-    cut = Cutter(log, TOPICS).cut(START, Position(CommitNumber(2)), 3)
+    assert compacted > commit_position(2)
+    cut = Cutter(log, TOPICS).cut(START, commit_position(2), 3)
     assert cut.end >= compacted
     assert covered(list(cut.pieces)) >= offsets(log, cut, START)
 

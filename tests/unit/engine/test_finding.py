@@ -14,6 +14,7 @@ from headwater.engine import finding
 from headwater.engine.reading import Reader
 from headwater.engine.runs import forget_open_runs
 from headwater.errors import UnknownView, UsageError
+from headwater.log.embedded.position import commit_of
 from tests.unit.engine.samples import Driver, zset
 
 
@@ -43,7 +44,7 @@ def test_what_is_found_is_what_a_filter_finds(tmp_path: Path, columns: tuple[str
             )  # fmt: skip
             got = Counter((row["key"], row["text"]) for row in found.tables["v"].to_pylist())
             assert got == expected
-            assert found.position.commit == driver.batch
+            assert commit_of(found.position) == driver.batch
     driver.close()
 
 

@@ -14,6 +14,7 @@ from headwater.engine.runs import OWN_FILE_BYTES, forget_open_runs
 from headwater.engine.store import REPLACED_KEPT
 from headwater.engine.subscription import Subscription
 from headwater.errors import StateCorrupt
+from headwater.log.embedded.position import commit_of
 from headwater.testing.clock import ManualClock
 from tests.unit.engine.samples import Driver, Unsynced, at, zset
 
@@ -49,7 +50,7 @@ def followed(driver: Driver, after: int) -> list[tuple[int, list[dict[str, objec
     found: list[tuple[int, list[dict[str, object]]]] = []
     with Subscription(driver.store.directory, "v", at(after)) as subscription:
         while (changes := subscription.poll()) is not None:
-            found.append((changes.position.commit, changes.rows.to_pylist()))
+            found.append((commit_of(changes.position), changes.rows.to_pylist()))
     return found
 
 
@@ -121,9 +122,9 @@ def test_a_subscriber_that_has_looked_before_goes_on_behind_the_pack(driver: Dri
             clock.advance(REPLACED_KEPT + timedelta(seconds=1))
             driver.store.collect()
         forget_open_runs()
-        found = [first.position.commit]
+        found = [commit_of(first.position)]
         while (changes := subscription.poll()) is not None:
-            found.append(changes.position.commit)
+            found.append(commit_of(changes.position))
     assert found == list(range(2, 27))
 
 

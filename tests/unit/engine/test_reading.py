@@ -77,7 +77,7 @@ def test_a_position_that_is_not_reached_says_how_far_it_is(driver: Driver, reade
     with pytest.raises(NotYet) as caught:
         reader.read(["v"], at(6), SOON)
     assert isinstance(caught.value, Determinate)
-    assert (caught.value.wanted, caught.value.position) == (6, 5)
+    assert (caught.value.wanted, caught.value.position) == ("6", "5")
 
 
 def test_before_anything_is_published(tmp_path: Path) -> None:

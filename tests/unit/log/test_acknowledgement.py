@@ -12,10 +12,10 @@ import pytest
 
 import headwater as hw
 from headwater.log.acknowledgement import Acknowledgement
+from headwater.log.embedded.position import commit_position
 from headwater.model.position import Position
-from headwater.model.types import CommitNumber
 
-POSITION = Position(CommitNumber(7))
+POSITION = commit_position(7)
 SECONDS_MAX = 10
 
 

@@ -8,13 +8,13 @@ import threading
 import pytest
 
 from headwater.errors import NotYet
+from headwater.log.embedded.position import commit_position
 from headwater.model.position import Position
-from headwater.model.types import CommitNumber
 from headwater.server.positions import Watched
 
 
 def at(commit: int) -> Position:
-    return Position(CommitNumber(commit))
+    return commit_position(commit)
 
 
 class Hand:
@@ -68,7 +68,7 @@ def test_who_waits_too_long_is_told_how_far_it_is() -> None:
         await positions.reached(at(3), 30)
         with pytest.raises(NotYet, match="the views are at position 3") as late:
             await positions.reached(at(4), 0.01)
-        assert (late.value.wanted, late.value.position) == (4, 3)
+        assert (late.value.wanted, late.value.position) == ("4", "3")
         positions.stop()
 
     asyncio.run(main())

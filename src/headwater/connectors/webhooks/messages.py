@@ -24,9 +24,9 @@ Kind = Literal["changes", "snapshot", "gap"]
 class Place:
     """How far a view was sent: up to a position, as a generation has it, and `rows` of what comes at `next`."""
 
-    position: int
+    position: str
     generation: int
-    next: int = 0
+    next: str = ""
     rows: int = 0
 
 
@@ -56,7 +56,7 @@ class Packer:
     place: Place | None
     _kind: Kind = "changes"
     _part: int = 0
-    _position: int = 0
+    _position: str = ""
     _changes: list[str] = field(default_factory=list)
     _bytes: int = 0
 
@@ -73,9 +73,9 @@ class Packer:
                 if self._changes:
                     yield self._message(complete=True)
                 self._kind, self._part, self.place = "snapshot", 1, None
-                self._position = step.position.commit
+                self._position = str(step.position)
             yield from self._take(step)
-            self.place = Place(step.position.commit, step.generation)
+            self.place = Place(str(step.position), step.generation)
             if step.snapshot:
                 yield self._message(complete=True)
                 self._kind = "changes"
@@ -89,7 +89,7 @@ class Packer:
 
     def _take(self, step: Changes) -> Iterator[Message]:
         """Adds the changes of a step; the messages that are full, all but the last."""
-        position, before = step.position.commit, self.place
+        position, before = str(step.position), self.place
         done = 0 if before is None else before.rows
         # A difference between two generations is never made the same way twice.
         if before is not None and done and (before.next, before.generation) != (position, step.generation):
@@ -113,7 +113,7 @@ class Packer:
             "webhook": self.name,
             "view": self.view,
             "sequence": self.sequence,
-            "position": str(self._position),
+            "position": self._position,
             "complete": complete,
             **({"part": self._part} if self._kind == "snapshot" else {}),
             **more,
@@ -121,7 +121,7 @@ class Packer:
         head = json.dumps(about, ensure_ascii=False, separators=(",", ":"))
         body = f'{head[:-1]},"changes":[{",".join(self._changes)}]}}'
         # Full stops part the id from what is signed with it.
-        identity = f"{self.name.replace('.', '~')}_{self.sequence}_{self._position}"
+        identity = f"{self.name}_{self.sequence}_{self._position}".replace(".", "~")
         self._changes, self._bytes, self._part = [], 0, self._part + 1
         return Message(identity, body, self.place)
 

@@ -73,5 +73,5 @@ def _parse(held: dict[str, Any]) -> Progress:
     return Progress(**{**held, "place": _place(held["place"]), "message": message})
 
 
-def _place(held: dict[str, int] | None) -> Place | None:
+def _place(held: dict[str, Any] | None) -> Place | None:
     return None if held is None else Place(**held)

@@ -20,7 +20,6 @@ from headwater.errors import Determinate, UnknownView, UsageError
 from headwater.model import signing
 from headwater.model.encoding import format_instant
 from headwater.model.position import Position
-from headwater.model.types import CommitNumber
 from headwater.system.lock import FileLock
 
 LOOK_SECONDS = 1.0
@@ -135,7 +134,7 @@ class Sender:
                 return not self._ended.wait(LOOK_SECONDS)
             self._progress = replace(self._progress, place=place)
             self._save()
-        after = None if place is None else Position(CommitNumber(place.position))
+        after = None if place is None else Position.parse(place.position)
         generation = None if place is None else place.generation
         packer = Packer(self._options.name, self._options.view, self._progress.sequence, place)
         with Subscription(self._directory, self._options.view, after, generation=generation) as subscription:
@@ -167,13 +166,13 @@ class Sender:
         """Keeps how far it has looked, if changes came to nothing, and what has arrived."""
         reached, place = subscription.reached, self._progress.place
         if reached is not None and place is not None and not place.rows:
-            self._progress = replace(self._progress, place=Place(reached[0].commit, reached[1]))
+            self._progress = replace(self._progress, place=Place(str(reached[0]), reached[1]))
         self._save()
 
     def _begin_anew(self, reason: str) -> bool:
         """Lets the content come, or says that changes are missing; whether it is to go on."""
         place, before = self._current(), self._progress.place
-        if place is None or (before is not None and place.position < before.position):
+        if place is None or (before is not None and Position.parse(place.position) < Position.parse(before.position)):
             # Views whose state was deleted are built anew from the log, and what was before is no news.
             return not self._ended.wait(LOOK_SECONDS)
         self._say(f"Webhook {self._options.name!r} begins anew: {reason}")
@@ -189,7 +188,7 @@ class Sender:
             current = reader.current()
         if current is None or self._options.view not in current.definition["views"]:
             return None
-        return Place(current.position.commit, current.id)
+        return Place(str(current.position), current.id)
 
     def _deliver(self, message: Message, sequence: int | None = None) -> bool:
         """Posts a message until it has arrived; False if it has not, because this ends or pauses."""

@@ -11,6 +11,7 @@ from headwater.connectors.webhooks.progress import ProgressFile, Status
 from headwater.connectors.webhooks.sender import Sender
 from headwater.engine.reading import Reader
 from headwater.engine.subscription import rows_behind
+from headwater.model.position import Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class WebhookStatus:
 
     target: str
     status: Status
-    position: int | None
+    position: str | None
     lag: int | None
     messages: int
     failures: int
@@ -54,7 +55,7 @@ class Webhook:
         progress = ProgressFile(self._directory, self.name).load(self.view)
         place, lag = progress.place, None
         if place is not None:
-            lag = max(0, rows_behind(reader, self.view, place.position, place.generation) - place.rows)
+            lag = max(0, rows_behind(reader, self.view, Position.parse(place.position), place.generation) - place.rows)
         return WebhookStatus(
             target=str(self.options.target),
             status=progress.status,

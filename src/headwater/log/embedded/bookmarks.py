@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headwater.log.embedded.catalog import Catalog
+from headwater.log.embedded.position import commit_position
 from headwater.model.position import Position
-from headwater.model.types import CommitNumber
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +55,4 @@ class Bookmarks:
 
 def _bookmark(row: tuple[str, str, int]) -> Bookmark:
     name, value, commit = row
-    return Bookmark(name, json.loads(value), Position(CommitNumber(commit)))
+    return Bookmark(name, json.loads(value), commit_position(commit))

@@ -13,6 +13,7 @@ import pyarrow as pa
 from headwater.errors import PositionGone, UsageError
 from headwater.log.arguments import seconds_of
 from headwater.log.embedded.catalog import Catalog
+from headwater.log.embedded.position import commit_of, commit_position
 from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.sealed import AT, COMMIT
@@ -21,7 +22,7 @@ from headwater.log.reading import FILES_OPEN_MAX, Batch
 from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.model.record import Record
-from headwater.model.types import CommitNumber, Offset
+from headwater.model.types import Offset
 from headwater.system.clock import Clock
 from headwater.system.wake import Wake
 
@@ -50,7 +51,7 @@ class Follower:
         self._clock, self._end, self._columns, self._partition = clock, end, columns, partition
         names = [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
         self._topics = [registry.topic(name) for name in names]
-        self._until_commit = int(end.commit) if isinstance(end, Position) else None
+        self._until_commit = commit_of(end) if isinstance(end, Position) else None
         for topic in self._topics:
             _check_columns(topic, columns)
             _check_partition(topic, partition)
@@ -62,7 +63,7 @@ class Follower:
         self._until: list[int | None] = []
         if start == "latest":
             # The ends of the partitions, looked up one after the other, could cut through a commit.
-            start = Position(CommitNumber(catalog.position()))
+            start = commit_position(catalog.position())
         for topic in self._topics:
             self._take_in(topic, range(topic.partitions), start)
 
@@ -166,7 +167,7 @@ class Follower:
     def _keyed(self, index: int, limit: int) -> Iterator[tuple[tuple[int, int, int], Record]]:
         for batch in self._round(index, limit):
             for record in records_of(self._readers[index].topic, batch):
-                yield (record.position.commit, index, record.offset), record
+                yield (commit_of(record.position), index, record.offset), record
 
 
 def wait_past(catalog: Catalog, wake: Wake, ticket: int, seen: int, seconds: float) -> bool:
@@ -198,7 +199,7 @@ def _records_of(topic: Topic, partition: int, table: pa.Table) -> Iterator[Recor
         key = None if not keys else row[keys[0]] if len(keys) == 1 else tuple(row[i] for i in keys)
         value = None if deleted else dict(zip(names, row, strict=True))
         yield Record(
-            topic.name, partition, Offset(offset), Position(CommitNumber(commit)), at, key, value,
+            topic.name, partition, Offset(offset), commit_position(commit), at, key, value,
             dict(headers) if headers else {},
         )  # fmt: skip
 
@@ -213,12 +214,12 @@ def check_not_compacted(catalog: Catalog, topic: Topic, commit: int) -> None:
     """Raises `PositionGone` if a read at that commit would miss what compaction removed since."""
     compacted = compacted_commit(catalog, topic)
     if compacted > commit:
-        raise PositionGone(topic.name, commit, compacted, "compaction")
+        raise PositionGone(topic.name, str(commit), str(compacted), "compaction")
 
 
 def compacted_to(catalog: Catalog, topics: Sequence[Topic]) -> Position:
     """How far compaction has been in some topics."""
-    return Position(CommitNumber(max((compacted_commit(catalog, topic) for topic in topics), default=0)))
+    return commit_position(max((compacted_commit(catalog, topic) for topic in topics), default=0))
 
 
 def compacted_commit(catalog: Catalog, topic: Topic) -> int:
@@ -236,13 +237,13 @@ def _check_not_deleted(catalog: Catalog, reader: PartitionReader, commit: int) -
             (reader.topic.id, reader.partition),
         ).fetchone()
     if row is not None and row[0] > commit:
-        raise PositionGone(reader.topic.name, commit, row[0], "retention")
+        raise PositionGone(reader.topic.name, str(commit), str(row[0]), "retention")
 
 
 def _start(catalog: Catalog, reader: PartitionReader, start: Start) -> int:
     if isinstance(start, Position):
-        _check_not_deleted(catalog, reader, start.commit)
-        return reader.seek(COMMIT.name, start.commit)
+        _check_not_deleted(catalog, reader, commit_of(start))
+        return reader.seek(COMMIT.name, commit_of(start))
     if isinstance(start, datetime):
         return reader.seek(AT.name, microseconds(start))
     if isinstance(start, Mapping):
@@ -283,7 +284,7 @@ def _check_partition(topic: Topic, partition: int | None) -> None:
 
 def check_reached(place: object, position: int) -> None:
     """Raises `UsageError` for a position that the log has not reached."""
-    if isinstance(place, Position) and place.commit > position:
+    if isinstance(place, Position) and commit_of(place) > position:
         raise UsageError(
             f"The log is at position {position}, and not yet at {place}.", hint="log.wait waits for a position."
         )

@@ -34,6 +34,7 @@ from headwater.log.embedded.follow import (
 from headwater.log.embedded.group_lag import lag_of
 from headwater.log.embedded.groups import CatalogMembership
 from headwater.log.embedded.intake import Intake
+from headwater.log.embedded.position import commit_of, commit_position
 from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.repair import Repair
@@ -52,7 +53,6 @@ from headwater.log.topic import Topic, TopicSettings, define_topic
 from headwater.model.evolution import conform
 from headwater.model.position import Position
 from headwater.model.record import Record
-from headwater.model.types import CommitNumber
 from headwater.system.clock import Clock
 from headwater.system.names import check_name
 from headwater.system.storage import Storage
@@ -194,7 +194,11 @@ class EmbeddedLog(Log):
 
     def position(self) -> Position:
         self._check_open()
-        return Position(CommitNumber(self._catalog.position()))
+        return commit_position(self._catalog.position())
+
+    def between(self, start: Position, end: Position) -> Position | None:
+        first, last = commit_of(start), commit_of(end)
+        return commit_position((first + last) // 2) if last - first > 1 else None
 
     def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
         found = self.topic(topic)
@@ -207,7 +211,7 @@ class EmbeddedLog(Log):
 
     def wait(self, after: Position, timeout: timedelta) -> Position:
         self._check_open()
-        wait_past(self._catalog, self._wake, self._wake.ticket(), after.commit, seconds_of("timeout", timeout))
+        wait_past(self._catalog, self._wake, self._wake.ticket(), commit_of(after), seconds_of("timeout", timeout))
         return self.position()
 
     def read(
@@ -254,8 +258,8 @@ class EmbeddedLog(Log):
             if not isinstance(at, Position):
                 raise UsageError(f"A table is read at a Position, not at {at!r}.", hint="An append returns one.")
             check_reached(at, self._catalog.position())
-            check_not_compacted(self._catalog, found, at.commit)
-            return self._table(found, at.commit)
+            check_not_compacted(self._catalog, found, commit_of(at))
+            return self._table(found, commit_of(at))
         for _ in range(TABLE_TRIES_MAX - 1):
             with suppress(PositionGone, RecordsGone):
                 return self._table(found, self._catalog.position())

@@ -13,10 +13,9 @@ import pyarrow as pa
 from headwater.errors import Conflict, Fenced, Indeterminate, OutOfSequence, UnknownTopic
 from headwater.log.commit import Anything, Committed, Outcome, Request
 from headwater.log.embedded.catalog import Catalog
+from headwater.log.embedded.position import commit_position
 from headwater.log.embedded.tail import Tails
 from headwater.log.topic import Topic
-from headwater.model.position import Position
-from headwater.model.types import CommitNumber
 from headwater.system.clock import Clock
 from headwater.system.sqlite import Connection
 from headwater.system.wake import Wake
@@ -117,7 +116,7 @@ class Writer:
             if refusal is not None:
                 outcomes.append((request, refusal))
             elif not (request.pieces or request.bookmarks or request.offsets or request.sequence):
-                outcomes.append((request, Committed(Position(CommitNumber(group.number)))))
+                outcomes.append((request, Committed(commit_position(group.number))))
             else:
                 if group.sharing and not (request.mergeable and group.sharing[-1].mergeable):
                     outcomes += self._flush(group)
@@ -170,7 +169,7 @@ class Writer:
             )
             earlier = offsets.get((topic.name, piece.partition))
             offsets[topic.name, piece.partition] = (earlier[0] if earlier else begin, end)
-        return Committed(Position(CommitNumber(group.number)), offsets, dead_letters=request.dead_letters)
+        return Committed(commit_position(group.number), offsets, dead_letters=request.dead_letters)
 
     def _flush(self, group: _Group) -> list[tuple[Request, Outcome]]:
         """Writes the records of the commit that is being put together."""
@@ -179,7 +178,7 @@ class Writer:
             first, end = self._tails.append(group.tx, topic, partition, tables, group.number, group.at)
             earlier = offsets.get((topic.name, partition))
             offsets[topic.name, partition] = (earlier[0] if earlier else first, end)
-        position = Position(CommitNumber(group.number))
+        position = commit_position(group.number)
         outcomes: list[tuple[Request, Outcome]] = [
             (request, Committed(position, offsets, dead_letters=request.dead_letters)) for request in group.sharing
         ]
@@ -214,7 +213,7 @@ def _repeated(tx: Connection, request: Request) -> Outcome | None:
     if epoch != wanted.epoch:
         return Fenced("producer", wanted.producer, wanted.epoch, epoch)
     if wanted.number <= last:
-        return Committed(Position(CommitNumber(commit)), duplicate=True)
+        return Committed(commit_position(commit), duplicate=True)
     if wanted.number > last + 1:
         return OutOfSequence(wanted.producer, wanted.number, last + 1)
     return None

@@ -8,6 +8,7 @@ import pytest
 
 from headwater.errors import Conflict
 from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.embedded.position import commit_of
 
 
 def note(log: EmbeddedLog, name: str, value: object) -> None:
@@ -21,7 +22,7 @@ def test_a_bookmark_knows_its_commit(tmp_path: Path) -> None:
             note(log, name, number)
         found = log.bookmarks.find("a.1")
         assert found is not None
-        assert (found.value, found.position.commit) == (3, 3)
+        assert (found.value, commit_of(found.position)) == (3, 3)
         assert log.bookmarks.find("nope") is None
         assert [(one.name, one.value) for one in log.bookmarks.beginning("a.")] == [("a.1", 3), ("a.2", 1)]
         assert log.bookmark("b") == 2
