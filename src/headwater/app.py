@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 import pyarrow as pa
 
-from headwater.connectors.webhooks.options import Start, WebhookOptions
-from headwater.connectors.webhooks.sender import Sender
-from headwater.connectors.webhooks.target import parse_target
-from headwater.connectors.webhooks.webhook import Webhook
+from headwater.connectors.connections import Connections
 from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
 from headwater.engine.pipeline import Pipeline, Progress
 from headwater.engine.presence import present
+from headwater.engine.sinks.feed import Feed
+from headwater.engine.sinks.port import Sink, Start
 from headwater.engine.store import Store, delete_state
+from headwater.engine.subscription import Changes
 from headwater.engine.supervision import Retry, supervised
 from headwater.errors import ExternalError, RecordFailed, SparkStopped, UsageError, WorkerLost
 from headwater.log.embedded.log import EmbeddedLog, open_log
@@ -54,7 +54,7 @@ class App(Published):
         self._keys: dict[str, tuple[str, ...]] = {}
         self._hooks: dict[str, Hook] = {}
         self._statsd: Statsd | None = None
-        self._webhooks: dict[str, Webhook] = {}
+        self._connections = Connections(self.directory)
         self._functions: list[Function] = []
         self._sources: dict[str, PostgresSource] = {}
         self._pipeline_options = pipeline
@@ -143,6 +143,22 @@ class App(Published):
         self._statsd = Statsd(topic, host, port)
         self.topic(topic, STATSD_SCHEMA)
 
+    def sink(
+        self,
+        name: str,
+        *,
+        view: str,
+        to: str | Sink | Callable[[Changes], object],
+        start: Start = "now",
+        **options: object,
+    ) -> None:
+        """Keeps a target outside in step with a view: `app.run()` brings it every change, in order, at least once.
+
+        `to` is a URL with the `options` of its connector, a `Sink`, or a function that is called with each change. It
+        starts with what changes from now on, or with the `content`.
+        """
+        self._connections.add_sink(name, view, to, start, options)
+
     def webhook(
         self,
         name: str,
@@ -152,31 +168,18 @@ class App(Published):
         secret: str | Sequence[str],
         start: Start = "now",
         allow_private: bool = False,
-    ) -> Webhook:
-        """A sink: `headwater run` posts each change of a view as JSON, in order, at least once, signed.
+    ) -> None:
+        """A sink that posts each change of a view as JSON, signed as Standard Webhooks are.
 
-        It begins with what changes from now on, or with the `content`. It is signed as Standard Webhooks are, with each
-        of several secrets, so that they can be changed. Only public addresses are sent to, over HTTPS, unless
-        `allow_private`. Take secrets, and URLs that hold one, from the environment.
+        It is signed with each of several secrets. Only public addresses are sent to, over HTTPS, unless `allow_private`.
+        Take secrets, and URLs that hold one, from the environment.
         """
-        check_name("webhook", name)
-        if name in self._webhooks:
-            raise UsageError(f"There are two webhooks called {name!r}.", hint="Give one of them another name.")
-        secrets = (secret,) if isinstance(secret, str) else tuple(secret)
-        target = parse_target(url, allow_private=allow_private)
-        self._webhooks[name] = Webhook(self.directory, WebhookOptions(name, view, target, secrets, start))
-        return self._webhooks[name]
+        self.sink(name, view=view, to=url, start=start, secret=secret, allow_private=allow_private)
 
     @property
-    def webhooks(self) -> Mapping[str, Webhook]:
-        """The webhooks that are sent."""
-        return dict(self._webhooks)
-
-    def senders(self, *, say: Callable[[str], None] = lambda _: None) -> list[Sender]:
-        """What sends the webhooks, each to be run in a thread. Raises `UnknownView`."""
-        for webhook in self._webhooks.values():
-            self._check_known(webhook.view)
-        return [webhook.sender(say=say) for webhook in self._webhooks.values()]
+    def sinks(self) -> Mapping[str, Feed]:
+        """The sinks, each with what feeds it."""
+        return dict(self._connections.sinks)
 
     @property
     def hooks(self) -> Mapping[str, Hook]:

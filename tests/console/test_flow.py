@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from headwater.connectors.webhooks.messages import Place
-from headwater.connectors.webhooks.progress import Progress, ProgressFile
+from headwater.engine.sinks.port import Mark
+from headwater.engine.sinks.progress import Progress, ProgressFile
 from headwater.errors import RecordFailed
+from headwater.model.position import START
 from headwater.server.service import Running
 from tests.console.stage import Stage, empty_stage, staged
 
@@ -46,18 +47,18 @@ def test_rates_lag_and_freshness_stand_on_the_edges(page: Page, stage: Stage) ->
 
 
 def test_a_webhook_is_a_reader_that_says_why_it_is_paused(page: Page, stage: Stage) -> None:
-    webhook = stage.app.webhook("mail", view="revenue", url="https://hooks.example.com/hush", secret="hush")
+    stage.app.webhook("mail", view="revenue", url="https://hooks.example.com/hush", secret="hush")
     sent = Progress(
-        "revenue", Place("0", 1), 4, None, "paused", "https://hooks.example.com answers 410 Gone", failures=1
+        "revenue", Mark(START, 1), 4, None, "paused", "https://hooks.example.com answers 410 Gone", failures=1
     )
-    file = ProgressFile(stage.app.directory, webhook.name)
+    file = ProgressFile(stage.app.directory, "mail")
     file.directory.mkdir()
     file.save(sent)
     page.goto(stage.url)
-    node = page.locator("[data-node='webhook:mail']")
+    node = page.locator("[data-node='sink:mail']")
     expect(node).to_contain_text("webhook · hooks.example.com")
     expect(node).to_contain_text(re.compile(r"✗ paused · lag [1-9]"))
-    expect(node.locator("title")).to_contain_text("4 messages sent to https://hooks.example.com")
+    expect(node.locator("title")).to_contain_text("4 deliveries to https://hooks.example.com")
     expect(node.locator("title")).to_contain_text("answers 410 Gone")
     expect(page.locator(".graph-label.late", has_text=re.compile(r"lag [1-9]"))).to_have_count(1)
     assert "hush" not in page.content()

@@ -84,6 +84,6 @@ def test_a_receiver_holds_the_view_of_an_application_that_is_killed(tmp_path: Pa
 
 
 def _sink(client: httpx.Client) -> dict[str, object]:
-    (node,) = [one for one in client.get("/flow").json()["nodes"] if one["id"] == "webhook:accounting"]
+    (node,) = [one for one in client.get("/flow").json()["nodes"] if one["id"] == "sink:accounting"]
     found: dict[str, object] = node
     return found

@@ -294,7 +294,7 @@ def test_every_rule_fires_in_its_state_and_in_no_other(
         good = shop.client.get("/metrics").text + 'up{job="headwater"} 1\n'
         assert {name for name, rule in rules().items() if firing(rule, good)} == set()
         found = dict(bad_states(shop, database, capture, clock, good))
-        assert found.keys() | {"HeadwaterWebhookPaused", "HeadwaterDiskNearlyFull"} == rules().keys()
+        assert found.keys() | {"HeadwaterSinkPaused", "HeadwaterDiskNearlyFull"} == rules().keys()
         for name, text in found.items():
             assert firing(rules()[name], text, good), name
 
@@ -344,9 +344,9 @@ def test_the_rule_for_a_disk_that_fills_up(shop: Shop) -> None:
     assert 0 <= figure(shop, "headwater_disk_free_ratio{}") <= 1
 
 
-def test_the_rule_for_a_webhook_that_is_paused() -> None:
-    rule, figures = rules()["HeadwaterWebhookPaused"], 'headwater_webhook_paused{{webhook="crm",view="v"}} {}\n'
-    assert firing(rule, figures.format(1)) == [{"webhook": "crm", "view": "v"}]
+def test_the_rule_for_a_sink_that_is_paused() -> None:
+    rule, figures = rules()["HeadwaterSinkPaused"], 'headwater_sink_paused{{sink="crm",view="v"}} {}\n'
+    assert firing(rule, figures.format(1)) == [{"sink": "crm", "view": "v"}]
     assert firing(rule, figures.format(0)) == []
 
 

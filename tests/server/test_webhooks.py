@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from headwater.cli.captures import feeds_of
 from headwater.connectors.running import Captures
+from headwater.engine.parts import Report
 from headwater.errors import UnknownView, UsageError
 from tests.server.shop import Shop
 from tests.webhooks.receiver import SECRET, receiving, status, until
@@ -14,11 +16,24 @@ from tests.webhooks.receiver import SECRET, receiving, status, until
 EVERYWHERE = ("/flow", "/metrics", "/history", "/views", "/hooks", "/pipelines", "/readyz")
 
 
+class Noting(Report):
+    """Keeps what a run says."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def warn(self, text: str) -> None:
+        self.said.append(text)
+
+
 def sink(shop: Shop) -> tuple[dict[str, Any], dict[str, Any]]:
     """The node of the webhook in the flow, and the edge that leads to it."""
     flow = shop.client.get("/flow").json()
-    (node,) = [one for one in flow["nodes"] if one["id"] == "webhook:mail"]
-    (edge,) = [one for one in flow["edges"] if one["to"] == "webhook:mail"]
+    (node,) = [one for one in flow["nodes"] if one["id"] == "sink:mail"]
+    (edge,) = [one for one in flow["edges"] if one["to"] == "sink:mail"]
     return node, edge
 
 
@@ -28,10 +43,10 @@ def test_it_is_shown_as_a_sink_with_its_lag_and_its_last_error(shop: Shop) -> No
         shop.app.webhook("mail", view="v", url=receiver.url, secret=SECRET, start="content", allow_private=True)
         node, edge = sink(shop)
         assert (edge["from"], edge["lag"]) == ("view:v", None)
-        assert (node["status"], node["target"], node["messages"]) == ("running", target, 0)
-        said: list[str] = []
-        with Captures(shop.app.senders(say=said.append)) as running:
-            until(lambda: sink(shop)[0]["messages"] == 1)
+        assert (node["status"], node["target"], node["deliveries"]) == ("running", target, 0)
+        report = Noting()
+        with Captures((), feeds_of(shop.app), report) as running:
+            until(lambda: sink(shop)[0]["deliveries"] == 1)
             assert sink(shop)[1]["lag"] == 0
             receiver.answers.append(status(410))
             shop.publish((3, "three", 1), position=1)
@@ -39,31 +54,33 @@ def test_it_is_shown_as_a_sink_with_its_lag_and_its_last_error(shop: Shop) -> No
             shop.publish((4, "four", 1), position=2)
             running.check()
         node, edge = sink(shop)
-        assert (node["lag"], edge["lag"], node["failures"], node["position"]) == (2, 2, 1, 0)
+        assert (node["lag"], edge["lag"], node["failures"], node["position"]) == (2, 2, 1, "0")
         assert node["error"] == f"{target} answers 410 Gone"
         assert node["failed_at"] > node["delivered_at"][:10]
         lines = shop.client.get("/metrics").text.splitlines()
-        labels = '{webhook="mail",view="v"}'
-        assert f"headwater_webhook_messages_total{labels} 1" in lines
-        assert f"headwater_webhook_failures_total{labels} 1" in lines
-        assert f"headwater_webhook_lag_rows{labels} 2" in lines
-        assert f"headwater_webhook_paused{labels} 1" in lines
+        labels = '{sink="mail",view="v",kind="webhook"}'
+        assert f"headwater_sink_deliveries_total{labels} 1" in lines
+        assert f"headwater_sink_failures_total{labels} 1" in lines
+        assert f"headwater_sink_lag_rows{labels} 2" in lines
+        assert f"headwater_sink_paused{labels} 1" in lines
         shown = [shop.client.get(path).text for path in EVERYWHERE]
         for secret in (SECRET, "hush"):
-            assert secret not in str([*shown, *said, shop.app.webhooks])
+            assert secret not in str([*shown, *report.said, shop.app.sinks])
         assert receiver.rows() == {"one": 1, "two": 1}
 
 
 def test_a_webhook_that_is_declared_wrongly_is_refused(shop: Shop) -> None:
     shop.app.webhook("mail", view="v", url="https://example.com/hush", secret=["new", "old"])
-    with pytest.raises(UsageError, match="two webhooks called 'mail'"):
+    with pytest.raises(UsageError, match="two sinks called 'mail'"):
         shop.app.webhook("mail", view="v", url="https://example.com/", secret="s")
-    with pytest.raises(UsageError, match="not a valid webhook name"):
+    with pytest.raises(UsageError, match="not a valid sink name"):
         shop.app.webhook("../mail", view="v", url="https://example.com/", secret="s")
     with pytest.raises(UsageError, match="HTTPS only"):
         shop.app.webhook("plain", view="v", url="http://example.com/", secret="s")
-    assert list(shop.app.webhooks) == ["mail"]
-    assert len(shop.app.senders()) == 1
+    assert list(shop.app.sinks) == ["mail"]
+    assert len(feeds_of(shop.app)) == 1
+    with pytest.raises(UsageError, match="'later'"):
+        shop.app.webhook("late", view="v", url="https://example.com/", secret="s", start="later")  # type: ignore[arg-type]
     shop.app.webhook("lost", view="nowhere", url="https://example.com/", secret="s")
     with pytest.raises(UnknownView):
-        shop.app.senders()
+        feeds_of(shop.app)

@@ -17,8 +17,10 @@ from headwater.errors import HeadwaterError, InvalidQuery
 SIGNALS = {
     "headwater.connectors.postgres.tables.TablesMoved": "capture starts over with what is known now",
     "headwater.connectors.webhooks.addresses.NotPublic": "becomes the reason of a failed delivery",
-    "headwater.connectors.webhooks.messages.BrokenOff": "becomes the reason of a failed delivery",
     "headwater.demo.supervisor.Ended": "ends the demo at a signal",
+    "headwater.engine.sinks.feed._Paused": "ends a feed until the next run",
+    "headwater.engine.sinks.feed._Stopped": "ends a feed",
+    "headwater.engine.sinks.port.CannotContinue": "a feed begins again",
     "headwater.model.coercion.Misfit": "becomes a rejected record",
     "headwater.model.strict_json.DuplicateKey": "becomes a rejected record",
     "headwater.server.hub._Ended": "ends a subscriber's stream",

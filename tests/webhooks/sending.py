@@ -8,46 +8,58 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-from headwater.connectors.webhooks.options import Start, WebhookOptions
 from headwater.connectors.webhooks.posting import Poster
-from headwater.connectors.webhooks.sender import Patience, Sender
 from headwater.connectors.webhooks.target import parse_target
-from headwater.connectors.webhooks.webhook import Webhook, WebhookStatus
+from headwater.connectors.webhooks.webhook import Webhook
+from headwater.engine.parts import Report, Stop
 from headwater.engine.reading import Reader
+from headwater.engine.sinks.feed import Feed
+from headwater.engine.sinks.patience import Patience
+from headwater.engine.sinks.port import Sink, SinkStatus, Start
 from tests.unit.engine.samples import Driver, zset
 from tests.webhooks.receiver import SECRET
 
 QUICK = Patience(timedelta(milliseconds=5), timedelta(milliseconds=20), timedelta(seconds=60), refusals_max=3)
 
 
-def options(url: str, start: Start = "now", view: str = "v") -> WebhookOptions:
-    return WebhookOptions("to.shop", view, parse_target(url, allow_private=True), (SECRET,), start)
+def webhook(url: str, view: str = "v", poster: Poster | None = None) -> Webhook:
+    return Webhook("to.shop", view, parse_target(url, allow_private=True), (SECRET,), poster)
 
 
-class Sending:
-    """A sender in a thread, and what it says."""
+class Feeding(Report):
+    """A feed in a thread, and what it says."""
 
-    def __init__(self, directory: Path, url: str, start: Start = "now", *, view: str = "v", **given: Any) -> None:
+    def __init__(
+        self, directory: Path, sink: Sink, start: Start = "now", *, name: str = "out", view: str = "v"
+    ) -> None:
         self.said: list[str] = []
-        self.webhook = Webhook(directory, options(url, start, view))
-        settings = {"patience": QUICK, **given}
-        self.sender = Sender(directory, self.webhook.options, say=self.said.append, **settings)
+        self.feed = Feed(directory, name, view, sink, start, QUICK)
         self.failure: BaseException | None = None
-        self._directory = directory
+        self._directory, self._stop = directory, Stop()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def status(self) -> WebhookStatus:
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def warn(self, text: str) -> None:
+        self.said.append(text)
+
+    def status(self) -> SinkStatus:
         with Reader(self._directory) as reader:
-            return self.webhook.status(reader)
+            return self.feed.status(reader)
+
+    def at(self) -> int | None:
+        """The position that the target has."""
+        position = self.status().position
+        return None if position is None else int(position)
 
     def is_over(self) -> bool:
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        self.sender.stop()
+        self._stop.set()
         self._thread.join(30)
         assert self.is_over()
         assert self.failure is None, self.failure
@@ -56,14 +68,16 @@ class Sending:
 
     def _run(self) -> None:
         try:
-            self.sender.run()
+            self.feed.run(self._stop, self)
         except BaseException as error:  # noqa: BLE001 - the test is told
             self.failure = error
 
 
 @contextmanager
-def sending(directory: Path, url: str, start: Start = "now", **given: Any) -> Iterator[Sending]:
-    made = Sending(directory, url, start, **given)
+def sending(
+    directory: Path, url: str, start: Start = "now", *, view: str = "v", poster: Poster | None = None
+) -> Iterator[Feeding]:
+    made = Feeding(directory, webhook(url, view, poster), start, name="to.shop", view=view)
     try:
         yield made
     finally:
@@ -82,11 +96,12 @@ def hash_of(text: str) -> int:
 
 def main() -> None:
     directory, url, start = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-    chosen = options(url, "content" if start == "content" else "now")
-    sender = Sender(directory, chosen, patience=QUICK, poster=Poster(chosen.target, 5.0))
+    poster = Poster(parse_target(url, allow_private=True), 5.0)
+    sink = webhook(url, poster=poster)
+    feed = Feed(directory, "to.shop", "v", sink, "content" if start == "content" else "now", QUICK)
     sys.stdout.write("running\n")
     sys.stdout.flush()
-    sender.run()
+    feed.run(Stop(), Report())
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def test_a_sender_that_is_killed_loses_nothing(tmp_path: Path, driver: Driver, s
     with receiving() as receiver:
         sent = Sent(tmp_path, receiver.url, start)
         sent.start()
-        until((tmp_path / "webhooks" / "to.shop.json").exists)
+        until((tmp_path / "sinks" / "to.shop.json").exists)
         publishing = threading.Thread(target=traffic, daemon=True)
         publishing.start()
         for _ in range(KILLS):

@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 
 from headwater.connectors.webhooks import addresses
-from headwater.connectors.webhooks.posting import Failure, Poster
+from headwater.connectors.webhooks.posting import Poster
 from headwater.connectors.webhooks.target import parse_target
+from headwater.errors import TargetFailed
 from headwater.model import signing
 from tests.webhooks.receiver import SECRET, Receiver, receiving, slowly, status
 
 
-def post(url: str, *, allow_private: bool = True, seconds_max: float = 20.0) -> Failure | None:
+def post(url: str, *, allow_private: bool = True, seconds_max: float = 20.0) -> TargetFailed | None:
     body = b'{"changes": []}'
     headers = signing.headers([SECRET], "id_1_1", body, datetime.now(UTC))
     failure = Poster(parse_target(url, allow_private=allow_private), seconds_max).post(headers, body)

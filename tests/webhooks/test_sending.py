@@ -13,21 +13,22 @@ import pyarrow as pa
 import pytest
 
 from headwater.connectors.webhooks import messages
-from headwater.connectors.webhooks import sender as sending_module
 from headwater.connectors.webhooks.posting import Poster
-from headwater.connectors.webhooks.progress import ProgressFile
+from headwater.connectors.webhooks.target import parse_target
 from headwater.engine import store as store_module
 from headwater.engine.reading import Reader
+from headwater.engine.sinks import feed
+from headwater.engine.sinks.progress import ProgressFile
 from headwater.engine.store import Store
 from headwater.errors import Determinate, ExternalError
 from tests.unit.engine.samples import COLUMNS, Driver, Unsynced, definition, zset
 from tests.webhooks.receiver import Receiver, added_up, receiving, slowly, status, until
-from tests.webhooks.sending import Sending, publish, sending
+from tests.webhooks.sending import Feeding, publish, sending, webhook
 
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending_module, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(feed, "LOOK_SECONDS", 0.02)
 
 
 @pytest.fixture
@@ -57,9 +58,9 @@ def content(directory: Path) -> dict[str, int]:
 
 def test_only_what_changes_from_now_on_is_sent(directory: Path, driver: Driver, receiver: Receiver) -> None:
     with sending(directory, receiver.url) as made:
-        until(lambda: made.status().position == "1")
+        until(lambda: made.at() == 1)
         publish(driver, ("one", -1), ("three", 1))
-        until(lambda: made.status().messages == 1)
+        until(lambda: made.status().deliveries == 1)
         assert receiver.rows() == {"one": -1, "three": 1}
         (message,) = receiver.messages()
         assert (message["type"], message["position"], message["sequence"]) == ("view.changes", "2", 1)
@@ -86,7 +87,7 @@ def test_it_waits_for_a_view_that_is_not_there_yet(directory: Path, receiver: Re
         driver.close()
         later = Driver(directory, "two", views=("v", "other"), storage=Unsynced())
         publish(later, ("one", 1), position=2)
-        until(lambda: made.status().position == "2")
+        until(lambda: made.at() == 2)
         publish(later, ("two", 1), position=3)
         until(lambda: receiver.rows().get("two") == 1)
         later.close()
@@ -95,10 +96,10 @@ def test_it_waits_for_a_view_that_is_not_there_yet(directory: Path, receiver: Re
 def test_what_can_not_be_taken_now_is_sent_again_in_order(directory: Path, driver: Driver, receiver: Receiver) -> None:
     receiver.answers += [status(500), status(429, Retry_After="0"), status(503), slowly(0.1, 1)]
     with sending(directory, receiver.url) as made:
-        until(lambda: made.status().position == "1")
+        until(lambda: made.at() == 1)
         for number in range(20):
             publish(driver, (f"row {number}", 1))
-        until(lambda: made.status().position == "21")
+        until(lambda: made.at() == 21)
         assert (made.status().failures, made.status().status, made.status().error) == (3, "running", None)
     first = receiver.came[0][0]
     assert [identity for identity, _ in receiver.came[:4]] == [first] * 4
@@ -108,16 +109,16 @@ def test_what_can_not_be_taken_now_is_sent_again_in_order(directory: Path, drive
     assert sequence == list(range(1, len(sequence) + 1))
     assert len(made.said) == 2
     assert "answers 500 Internal Server Error. It is tried again." in made.said[0]
-    assert "is taken again" in made.said[1]
+    assert "is delivered to again" in made.said[1]
 
 
 def test_changes_that_wait_share_a_message(directory: Path, driver: Driver, receiver: Receiver) -> None:
     with sending(directory, receiver.url) as made:
-        until(lambda: made.status().position == "1")
+        until(lambda: made.at() == 1)
     for number in range(30):
         publish(driver, (f"row {number}", 1))
     with sending(directory, receiver.url) as made:
-        until(lambda: made.status().position == "31")
+        until(lambda: made.at() == 31)
     (message,) = receiver.messages()
     assert [change["position"] for change in message["changes"]] == [str(number) for number in range(2, 32)]
 
@@ -127,19 +128,19 @@ def test_it_pauses_with_the_reason_and_the_next_run_goes_on(
     directory: Path, driver: Driver, receiver: Receiver, answer: int, attempts: int
 ) -> None:
     with sending(directory, receiver.url) as made:
-        until(lambda: made.status().position == "1")
+        until(lambda: made.at() == 1)
         receiver.answers += [status(answer)] * attempts
         publish(driver, ("three", 1))
         until(made.is_over)
         state = made.status()
         assert (state.status, state.lag, state.failures) == ("paused", 1, attempts)
         assert f"answers {answer}" in str(state.error)
-        assert "The next run goes on with it." in made.said[-1]
+        assert "The next run continues with it." in made.said[-1]
         publish(driver, ("four", 1))
         assert made.status().lag == 2
     assert len(receiver.came) == attempts
     with sending(directory, receiver.url) as made:
-        until(lambda: made.status().position == "3")
+        until(lambda: made.at() == 3)
     assert receiver.rows() == {"three": 1, "four": 1}
     assert len({identity for identity, _ in receiver.came[: attempts + 1]}) == 1
 
@@ -147,14 +148,14 @@ def test_it_pauses_with_the_reason_and_the_next_run_goes_on(
 def test_only_refusals_in_a_row_pause_it(directory: Path, driver: Driver, receiver: Receiver) -> None:
     receiver.answers += [status(code) for code in (503, 404, 404, 503, 404, 404, 503)]
     with sending(directory, receiver.url, "content") as made:
-        until(lambda: made.status().position == "1")
+        until(lambda: made.at() == 1)
         assert (made.status().failures, made.status().status) == (7, "running")
 
 
 def test_an_address_that_is_not_allowed_pauses_it(directory: Path, driver: Driver, receiver: Receiver) -> None:
     with sending(directory, receiver.url) as made:
-        until(lambda: made.status().position == "1")
-    target = made.webhook.options.target
+        until(lambda: made.at() == 1)
+    target = parse_target(receiver.url, allow_private=True)
     barred = Poster(type(target)("https", target.host, target.port, target.path))
     publish(driver, ("three", 1))
     with sending(directory, receiver.url, poster=barred) as made:
@@ -173,7 +174,7 @@ def test_a_receiver_that_is_gone_holds_up_nobody(directory: Path, driver: Driver
         assert made.status().lag is None
         assert "Connection refused" in str(made.status().error)
         with receiving(port=port) as back:
-            until(lambda: made.status().position == "51")
+            until(lambda: made.at() == 51)
             assert back.rows() == content(directory)
 
 
@@ -184,17 +185,17 @@ def test_it_ends_at_once_while_a_receiver_is_slow(directory: Path, driver: Drive
         began = time.monotonic()
     assert time.monotonic() - began < 10
     with sending(directory, receiver.url, "content") as made:
-        until(lambda: made.status().messages == 1)
+        until(lambda: made.status().deliveries == 1)
     assert [identity for identity, _ in receiver.came] == ["to~shop_1_1"] * 2, "it is repeated under the same id"
 
 
 def test_several_senders_do_not_send_the_same(directory: Path, driver: Driver, receiver: Receiver) -> None:
     with sending(directory, receiver.url, "content") as first:
-        until(lambda: first.status().position == "1")
+        until(lambda: first.at() == 1)
         with sending(directory, receiver.url, "content"):
             for number in range(10):
                 publish(driver, (f"row {number}", 1))
-            until(lambda: first.status().position == "11")
+            until(lambda: first.at() == 11)
             first.stop()
             publish(driver, ("last", 1))
             until(lambda: receiver.rows() == content(directory))
@@ -207,7 +208,7 @@ def test_a_large_change_and_a_large_view_come_in_parts(
     monkeypatch.setattr(messages, "MESSAGE_CHANGES_MAX", 10)
     publish(driver, *((f"row {number}", 1) for number in range(100)))
     with sending(directory, receiver.url, "content") as made:
-        until(lambda: made.status().position == "2")
+        until(lambda: made.at() == 2)
         publish(driver, *((f"row {number}", -1) for number in range(95)))
         until(lambda: receiver.rows() == content(directory))
     kinds = Counter((one["type"], one["complete"]) for one in receiver.messages())
@@ -221,7 +222,7 @@ def test_a_change_of_which_a_part_has_arrived_is_gone_on_with(
 ) -> None:
     monkeypatch.setattr(messages, "MESSAGE_CHANGES_MAX", 10)
     with sending(directory, receiver.url) as made:
-        until(lambda: made.status().position == "1")
+        until(lambda: made.at() == 1)
         receiver.answers += [status(204), status(204), status(410)]
         publish(driver, *((f"row {number}", 1) for number in range(35)))
         until(made.is_over)
@@ -229,7 +230,7 @@ def test_a_change_of_which_a_part_has_arrived_is_gone_on_with(
     receiver.taken[:0] = receiver.came[:2]
     publish(driver, ("last", 1))
     with sending(directory, receiver.url) as made:
-        until(lambda: made.status().position == "3")
+        until(lambda: made.at() == 3)
     changed = [change["row"]["text"] for one in receiver.messages() for change in one["changes"]]
     assert sorted(changed) == sorted([*(f"row {number}" for number in range(35)), "last"])
     assert [one["sequence"] for one in receiver.messages()] == [1, 2, 3, 4]
@@ -246,7 +247,7 @@ def test_content_of_which_a_part_has_arrived_comes_anew(
     receiver.taken.append(receiver.came[0])
     publish(driver, ("row 3", -1))
     with sending(directory, receiver.url, "content") as made:
-        until(lambda: made.status().position == "3")
+        until(lambda: made.at() == 3)
     assert receiver.rows() == content(directory)
     assert [one["part"] for one in receiver.messages()] == [1, 2, 1, 2, 3, 4]
 
@@ -259,15 +260,15 @@ def test_changes_that_are_not_kept_any_more_are_told_or_replaced_by_the_content(
     driver = Driver(directory, storage=Unsynced())
     publish(driver, ("one", 1))
     with sending(directory, receiver.url, start) as made:
-        until(lambda: made.status().position == "1")
+        until(lambda: made.at() == 1)
     for number in range(30):
         publish(driver, (f"row {number}", 1))
     driver.store.collect()
     with sending(directory, receiver.url, start) as made:
-        until(lambda: made.status().position == "31")
+        until(lambda: made.at() == 31)
         publish(driver, ("last", 1))
         until(lambda: receiver.rows().get("last") == 1)
-        assert "begins anew" in made.said[0]
+        assert "begins again" in made.said[0]
     if start == "content":
         assert receiver.rows() == content(directory)
     else:
@@ -282,7 +283,7 @@ def test_changes_that_are_not_kept_any_more_are_told_or_replaced_by_the_content(
 def test_deleted_state_that_is_built_anew(directory: Path, driver: Driver, receiver: Receiver, start: Any) -> None:
     publish(driver, ("three", 1), position=9)
     with sending(directory, receiver.url, start) as made:
-        until(lambda: made.status().position == "9")
+        until(lambda: made.at() == 9)
         with Store(directory) as store:
             store.delete_state()
         again = Driver(directory, storage=Unsynced())
@@ -293,9 +294,9 @@ def test_deleted_state_that_is_built_anew(directory: Path, driver: Driver, recei
         time.sleep(0.2)
         assert len(receiver.came) == came, "what was sent before is not sent again while it is built"
         publish(again, ("three", 1), position=9)
-        until(lambda: made.status().position == "9" and len(receiver.taken) == came + 1)
+        until(lambda: made.at() == 9 and len(receiver.taken) == came + 1)
         publish(again, ("four", 1), position=10)
-        until(lambda: made.status().position == "10")
+        until(lambda: made.at() == 10)
         assert len(made.said) == 1
     kinds = [one["type"] for one in receiver.messages()[came:]]
     if start == "content":
@@ -310,7 +311,7 @@ def test_a_webhook_that_is_of_another_view_now_begins_with_it(
     directory: Path, driver: Driver, receiver: Receiver
 ) -> None:
     with sending(directory, receiver.url, "content") as made:
-        until(lambda: made.status().position == "1")
+        until(lambda: made.at() == 1)
     other = Driver(directory, "two", views=("v", "w"), storage=Unsynced())
     other.publish({"v": zset((1, 1, "one", 1)), "w": zset((7, 7, "seven", 1))}, 2)
     with sending(directory, receiver.url, "content", view="w"):
@@ -326,14 +327,14 @@ def test_a_new_definition_comes_as_a_difference_or_as_content(
 ) -> None:
     same = columns is COLUMNS
     with sending(directory, receiver.url, start) as made:
-        until(lambda: made.status().position == "1")
+        until(lambda: made.at() == 1)
         store = Store(directory, storage=Unsynced())
         changed = Driver(directory, "two", about=definition("v", columns=columns), storage=Unsynced())
         rows = zset((1, 1, "one", 1), (3, 3, "three", 1))
         if not same:
             rows = rows.add_column(3, "more", pa.array([7, 8], pa.int64()))
         changed.publish({"v": rows}, 1)
-        until(lambda: receiver.came and made.status().lag == 0 and made.status().position == "1")
+        until(lambda: receiver.came and made.status().lag == 0 and made.at() == 1)
         until(lambda: len(receiver.taken) >= (1 if start == "now" else 2))
         changed.close()
         store.close()
@@ -349,13 +350,13 @@ def test_a_new_definition_comes_as_a_difference_or_as_content(
 
 def test_what_changed_before_a_gap_is_sent_before_it(directory: Path, driver: Driver, receiver: Receiver) -> None:
     with sending(directory, receiver.url) as made:
-        until(lambda: made.status().position == "1")
+        until(lambda: made.at() == 1)
     publish(driver, ("three", 1))
     wider = definition("v", columns=COLUMNS.append(pa.field("more", pa.int64())))
     changed = Driver(directory, "two", about=wider, storage=Unsynced())
     changed.publish({"v": zset((1, 1, "one", 1)).add_column(3, "more", pa.array([7], pa.int64()))}, 3)
     with sending(directory, receiver.url) as made:
-        until(lambda: made.status().position == "3")
+        until(lambda: made.at() == 3)
     assert [(one["type"], one["position"]) for one in receiver.messages()] == [("view.changes", "2"), ("view.gap", "3")]
     assert receiver.rows() == {"three": 1}
     changed.close()
@@ -363,9 +364,9 @@ def test_what_changed_before_a_gap_is_sent_before_it(directory: Path, driver: Dr
 
 def test_changes_that_come_to_nothing_leave_no_lag(directory: Path, driver: Driver, receiver: Receiver) -> None:
     with sending(directory, receiver.url) as made:
-        until(lambda: made.status().position == "1")
+        until(lambda: made.at() == 1)
         publish(driver, ("three", 1), ("three", -1))
-        until(lambda: made.status().position == "2")
+        until(lambda: made.at() == 2)
         assert made.status().lag == 0
     assert receiver.came == []
 
@@ -383,23 +384,23 @@ def test_a_full_disk_is_waited_for(
 
     monkeypatch.setattr(ProgressFile, "save", fail)
     with sending(directory, receiver.url) as made:
-        until(lambda: made.status().position == "1")
+        until(lambda: made.at() == 1)
         full.set()
         publish(driver, ("three", 1))
         until(lambda: made.said)
         assert receiver.came == [], "what is not kept is not sent"
         full.clear()
-        until(lambda: made.status().position == "2")
-    assert made.said == ["Webhook 'to.shop' waits: There is no room."]
+        until(lambda: made.at() == 2)
+    assert made.said == ["Sink 'to.shop' waits: There is no room."]
 
 
 def test_progress_that_can_not_be_read_is_an_error(directory: Path, driver: Driver, receiver: Receiver) -> None:
-    (directory / "webhooks").mkdir()
-    (directory / "webhooks" / "to.shop.json").write_text("{}")
-    made = Sending(directory, receiver.url)
+    (directory / "sinks").mkdir()
+    (directory / "sinks" / "to.shop.json").write_text("{}")
+    made = Feeding(directory, webhook(receiver.url), name="to.shop")
     until(made.is_over)
     assert isinstance(made.failure, ExternalError)
-    assert "begins anew" in made.failure.hint
+    assert "begins again" in made.failure.hint
 
 
 def test_what_arrives_adds_up_to_the_view_at_every_position(

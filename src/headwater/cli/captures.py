@@ -6,9 +6,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from headwater.app import App
-from headwater.cli.output import say
+from headwater.cli.output import complain, say
 from headwater.cli.progress import Bar
 from headwater.connectors.running import Captures, Runs
+from headwater.engine.parts import Report
+from headwater.engine.sinks.feed import Feed
+from headwater.errors import UnknownView
+
+
+class Saying(Report):
+    """Shows what a run tells on stderr."""
+
+    def say(self, text: str) -> None:
+        say(text)
+
+    def warn(self, text: str) -> None:
+        complain(text)
+
+
+def feeds_of(app: App) -> list[Feed]:
+    """What feeds the sinks, each to be run in a thread. Raises `UnknownView`."""
+    for feed in app.sinks.values():
+        if feed.view not in app.views:
+            raise UnknownView(feed.view, list(app.views))
+    return list(app.sinks.values())
 
 
 @contextmanager
@@ -20,5 +41,5 @@ def capturing(app: App, *, sending: bool = False) -> Iterator[Captures]:
             bar(done, total, table)
 
         captures: list[Runs] = [source.capture(say=say, progress=progress) for source in app.sources.values()]
-        with Captures(captures, app.senders(say=say) if sending else ()) as running:
+        with Captures(captures, feeds_of(app) if sending else (), Saying()) as running:
             yield running

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol, Self
 
+from headwater.engine.parts import Part, Report, Stop
 from headwater.errors import TooManyOpenFiles
 from headwater.system.background import Background
 
@@ -36,8 +37,9 @@ class Captures:
     back-off, is shown as restarting among the background work, and stops nothing else.
     """
 
-    def __init__(self, captures: Iterable[Runs], senders: Iterable[Runs] = ()) -> None:
-        self._captures, self._senders = list(captures), list(senders)
+    def __init__(self, captures: Iterable[Runs], feeds: Iterable[Part] = (), report: Report | None = None) -> None:
+        self._captures, self._feeds = list(captures), list(feeds)
+        self._stop, self._report = Stop(), report or Report()
         self._threads: list[Background] = []
         self._changed = threading.Event()
         self.failure: BaseException | None = None
@@ -45,8 +47,9 @@ class Captures:
     def __enter__(self) -> Self:
         for capture in self._captures:
             self._threads.append(Background(capture.title, partial(self._run, capture), restarts_on=PASSING).start())
-        for sender in self._senders:
-            self._threads.append(Background(sender.title, sender.run).start())
+        for feed in self._feeds:
+            run = partial(feed.run, self._stop, self._report)
+            self._threads.append(Background(feed.name, run).start())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -56,8 +59,9 @@ class Captures:
 
     def stop(self) -> None:
         """Lets all of them end soon."""
-        for part in (*self._captures, *self._senders):
-            part.stop()
+        self._stop.set()
+        for capture in self._captures:
+            capture.stop()
 
     def wait_until_ready(self, ended: Callable[[], bool]) -> None:
         """Returns when every source has its topics, or when it shall end. Raises what ended one."""

@@ -49,6 +49,7 @@
     |  |  |- SourceUnavailable     a database does not answer, or has closed the connection
     |  |  `- QueryFailed           a database refuses a query
     |  |- Indeterminate            it may have happened: look before trying again
+    |  |  `- TargetFailed          a delivery to the target of a sink did not arrive, or may not have
     |  |- Corrupt                  committed data cannot be read back: stop and repair
     |  |  `- StateCorrupt          state of a view cannot be read back: delete it, and it is rebuilt
     |  |- SlotLost                 a database has thrown away changes that were not captured yet
@@ -98,6 +99,7 @@ from headwater.errors.queries import (
     UnsupportedQuery,
 )
 from headwater.errors.requests import Declined, Refused, TokensUnusable
+from headwater.errors.sinks import TargetFailed
 from headwater.errors.sources import (
     CaptureDropped,
     CaptureOvertaken,
@@ -179,6 +181,7 @@ __all__ = [
     "StorageFailed",
     "StoreBusy",
     "StoreUnusable",
+    "TargetFailed",
     "TokensUnusable",
     "TooManyOpenFiles",
     "TooManyRows",

@@ -103,10 +103,10 @@ def graph(service: Service) -> dict[str, object]:
         if count:
             nodes.append(_node("subscribers", view, count=count))
             edges.append(_edge("view", view, "subscribers", view, rates["views"].get(view)))
-    for webhook in service.app.webhooks.values():
-        state = webhook.status(service.reader)
-        nodes.append(_node("webhook", webhook.name, **asdict(state)))
-        edges.append(_edge("view", webhook.view, "webhook", webhook.name, rates["views"].get(webhook.view), state.lag))
+    for name, feed in service.app.sinks.items():
+        state = feed.status(service.reader)
+        nodes.append(_node("sink", name, **asdict(state)))
+        edges.append(_edge("view", feed.view, "sink", name, rates["views"].get(feed.view), state.lag))
     return {
         "application": service.app.name,
         "position": None if current is None else str(current.position),

@@ -101,8 +101,8 @@ def families(service: Service) -> Iterator[Family]:
         [({"part": part}, size.bytes) for part, size in service.history.sizes.state.items()],
     )
     yield from _lag(log.lag())
-    if service.app.webhooks:
-        yield from _webhooks(service)
+    if service.app.sinks:
+        yield from _sinks(service)
     yield gauge("headwater_excluded_records", "Records that views refuse.", [({}, len(reader.excluded()))])
     yield gauge("headwater_pipeline_failed", "1 if it failed.", [({}, float(failure_of(service) is not None))])
     yield from vitals(service, current)
@@ -116,18 +116,19 @@ def _lag(lag: list[Lag]) -> Iterator[Family]:
     yield gauge("headwater_lag_seconds", "Age of the oldest of them.", [(at, one.seconds) for at, one in pairs])
 
 
-def _webhooks(service: Service) -> Iterator[Family]:
+def _sinks(service: Service) -> Iterator[Family]:
     states = [
-        ({"webhook": one.name, "view": one.view}, one.status(service.reader)) for one in service.app.webhooks.values()
+        ({"sink": name, "view": feed.view, "kind": feed.sink.kind}, feed.status(service.reader))
+        for name, feed in service.app.sinks.items()
     ]
-    about = "Messages of a webhook that have arrived."
-    yield counter("headwater_webhook_messages_total", about, [(at, one.messages) for at, one in states])
-    about = "Attempts to send a message that have failed."
-    yield counter("headwater_webhook_failures_total", about, [(at, one.failures) for at, one in states])
-    about = "Changed rows that a webhook has still to send."
-    yield gauge("headwater_webhook_lag_rows", about, [(at, one.lag) for at, one in states if one.lag is not None])
-    about = "1 if a webhook is not tried any more."
-    yield gauge("headwater_webhook_paused", about, [(at, float(one.status == "paused")) for at, one in states])
+    about = "Deliveries to a sink that have arrived."
+    yield counter("headwater_sink_deliveries_total", about, [(at, one.deliveries) for at, one in states])
+    about = "Attempts to deliver that have failed."
+    yield counter("headwater_sink_failures_total", about, [(at, one.failures) for at, one in states])
+    about = "Changed rows that are still to be delivered."
+    yield gauge("headwater_sink_lag_rows", about, [(at, one.lag) for at, one in states if one.lag is not None])
+    about = "1 if a sink is not tried any more."
+    yield gauge("headwater_sink_paused", about, [(at, float(one.status == "paused")) for at, one in states])
 
 
 def _own(service: Service) -> Iterator[Family]:

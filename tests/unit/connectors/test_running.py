@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from headwater.connectors.running import Captures
+from headwater.engine.parts import Part, Report, Stop
 from headwater.errors import TooManyOpenFiles, UsageError
 from headwater.system import background
 
@@ -36,6 +37,22 @@ class Failing:
         return self.running.is_set()
 
 
+class FailingFeed(Part):
+    """Fails once, and then runs until it is stopped."""
+
+    name = "t-feed"
+
+    def __init__(self, error: Exception) -> None:
+        self._errors, self.running = [error], threading.Event()
+
+    def run(self, stop: Stop, report: Report) -> None:
+        if self._errors:
+            raise self._errors.pop()
+        self.running.set()
+        while not stop.wait(1):
+            report.say("running")
+
+
 def test_what_the_machine_refuses_for_a_while_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "PAUSE_SECONDS", 0.001)
     capture = Failing(TooManyOpenFiles("catalog.db"), OSError(24, "Too many open files"))
@@ -54,14 +71,14 @@ def test_everything_else_ends_all_of_them_and_is_told(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("error", [UsageError("fix it"), ValueError("a bug")])
-def test_a_sender_that_raises_is_restarted_and_stops_nothing_else(
+def test_a_feed_that_raises_is_restarted_and_stops_nothing_else(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(background, "PAUSE_SECONDS", 0.001)
-    sender, capture = Failing(error), Failing()
-    with Captures([capture], [sender]) as captures:
+    feed, capture = FailingFeed(error), Failing()
+    with Captures([capture], [feed]) as captures:
         captures.wait_until_ready(lambda: False)
-        assert sender.running.wait(10)
+        assert feed.running.wait(10)
         captures.check()
         assert capture.running.is_set()
         assert not capture.is_stopped()

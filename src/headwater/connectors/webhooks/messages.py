@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal
 
+from headwater.engine.sinks.port import CannotContinue, Mark
+from headwater.engine.sinks.progress import mark_json, mark_of
 from headwater.engine.subscription import Changes
 from headwater.model.encoding import format_instant, json_rows
 
@@ -21,29 +23,26 @@ Kind = Literal["changes", "snapshot", "gap"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """How far a view was sent: up to a position, as a generation has it, and `rows` of what comes at `next`."""
-
-    position: str
-    generation: int
-    next: str = ""
-    rows: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Message:
     """What is posted. The same id always comes with the same body.
 
-    `place` is what is reached when it has arrived: None within the content of a view, which is not gone on with.
+    `mark` is what is reached when it has arrived: None within the content of a view, which begins again if it is
+    interrupted.
     """
 
     id: str
     body: str
-    place: Place | None
+    mark: Mark | None
 
+    def to_text(self) -> str:
+        """The message as it is written down before it is sent."""
+        return json.dumps({"id": self.id, "body": self.body, "mark": mark_json(self.mark)})
 
-class BrokenOff(Exception):
-    """A step of which a part has arrived cannot be gone on with: what is at its place now is something else."""
+    @classmethod
+    def parse(cls, text: str) -> Message:
+        """The message that `to_text` gave."""
+        held = json.loads(text)
+        return cls(held["id"], held["body"], mark_of(held["mark"]))
 
 
 @dataclass(slots=True)
@@ -53,57 +52,57 @@ class Packer:
     name: str
     view: str
     sequence: int
-    place: Place | None
+    mark: Mark | None
     _kind: Kind = "changes"
     _part: int = 0
     _position: str = ""
     _changes: list[str] = field(default_factory=list)
     _bytes: int = 0
 
-    def pack(self, steps: Iterable[Changes | None]) -> Iterator[Message | None]:
-        """Messages from steps as they come, None where there is no step now: what is there then waits no longer.
+    @property
+    def is_empty(self) -> bool:
+        """Whether every change that it was given is in a message."""
+        return not self._changes
 
-        Raises `BrokenOff`.
-        """
-        for step in steps:
-            if step is None:
-                yield self._message(complete=True) if self._changes else None
-                continue
-            if step.snapshot:
-                if self._changes:
-                    yield self._message(complete=True)
-                self._kind, self._part, self.place = "snapshot", 1, None
-                self._position = str(step.position)
-            yield from self._take(step)
-            self.place = Place(str(step.position), step.generation)
-            if step.snapshot:
+    def pack(self, changes: Changes, *, more: bool) -> Iterator[Message]:
+        """The messages that are full; and with what is left, unless there is more to come. Raises `CannotContinue`."""
+        if changes.snapshot:
+            if self._changes:
                 yield self._message(complete=True)
-                self._kind = "changes"
+            self._kind, self._part, self.mark = "snapshot", 1, None
+            self._position = str(changes.position)
+        yield from self._take(changes)
+        self.mark = Mark(changes.position, changes.generation)
+        if changes.snapshot:
+            yield self._message(complete=True)
+            self._kind = "changes"
+        elif self._changes and not more:
+            yield self._message(complete=True)
 
-    def gap(self, place: Place, reason: str) -> Message:
-        """A message that says that changes up to a place are not known any more."""
-        self._kind, self._position, self.place = "gap", place.position, place
+    def gap(self, mark: Mark, reason: str) -> Message:
+        """A message that says that changes up to a mark are not known any more."""
+        self._kind, self._position, self.mark = "gap", str(mark.position), mark
         made = self._message(complete=True, reason=reason)
         self._kind = "changes"
         return made
 
     def _take(self, step: Changes) -> Iterator[Message]:
         """Adds the changes of a step; the messages that are full, all but the last."""
-        position, before = str(step.position), self.place
+        position, before = step.position, self.mark
         done = 0 if before is None else before.rows
         # A difference between two generations is never made the same way twice.
         if before is not None and done and (before.next, before.generation) != (position, step.generation):
-            raise BrokenOff
+            raise CannotContinue
         for row, text in enumerate(_encoded(step, done), start=done):
             size = len(text.encode())
             full = len(self._changes) >= MESSAGE_CHANGES_MAX or self._bytes + size > MESSAGE_BYTES_MAX
             if self._changes and full:
                 if before is not None:
-                    self.place = replace(before, next=position, rows=row) if row else before
+                    self.mark = replace(before, next=position, rows=row) if row else before
                 yield self._message(complete=row == 0)
             self._changes.append(text)
             self._bytes += size
-            self._position = position
+            self._position = str(position)
 
     def _message(self, *, complete: bool, **more: object) -> Message:
         self.sequence += 1
@@ -123,7 +122,7 @@ class Packer:
         # Full stops part the id from what is signed with it.
         identity = f"{self.name}_{self.sequence}_{self._position}".replace(".", "~")
         self._changes, self._bytes, self._part = [], 0, self._part + 1
-        return Message(identity, body, self.place)
+        return Message(identity, body, self.mark)
 
 
 def _encoded(step: Changes, start: int) -> Iterator[str]:

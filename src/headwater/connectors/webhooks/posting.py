@@ -9,12 +9,11 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Literal
 
 from headwater.connectors.webhooks.addresses import Endpoint, NotPublic, resolve
 from headwater.connectors.webhooks.target import Target
+from headwater.errors import TargetFailed
 
 CONNECT_SECONDS_MAX = 10.0
 POST_SECONDS_MAX = 30.0
@@ -23,20 +22,6 @@ ANSWER_BYTES_MAX = 64 << 10
 """So much of an answer is taken, and forgotten: only its status counts."""
 
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a webhook did not arrive, or may not have. `reason` shows neither path nor secret nor what was answered.
-
-    passing  nobody answers, or cannot now: it may well work later
-    refused  it will hardly work before somebody changes something
-    gone     the receiver wants no more of them
-    """
-
-    reason: str
-    kind: Literal["passing", "refused", "gone"] = "passing"
-    retry_after: float | None = None
 
 
 class Poster:
@@ -54,16 +39,16 @@ class Poster:
         self._closed = True
         self._abort()
 
-    def post(self, headers: Mapping[str, str], body: bytes) -> Failure | None:
+    def post(self, headers: Mapping[str, str], body: bytes) -> TargetFailed | None:
         """Sends it; None if it was taken."""
         target = self._target
         try:
             # The one and only time that the name is looked up: what is checked is what is connected to.
             endpoints = resolve(target.host, target.port, allow_private=target.allow_private)
         except NotPublic as error:
-            return Failure(f"{target} is at {error.address}, which is no public address", "refused")
+            return TargetFailed(f"{target} is at {error.address}, which is no public address", "refused")
         except OSError as error:
-            return Failure(f"{target} is not found: {_said(error)}")
+            return TargetFailed(f"{target} is not found: {_said(error)}")
         self._ends_at = time.monotonic() + self._seconds_max
         # A timeout of the socket is for each piece that comes, and pieces may come for ever.
         limit = threading.Timer(self._seconds_max, self._abort)
@@ -74,7 +59,7 @@ class Poster:
                 return self._exchange(connected, headers, body)
         except (OSError, http.client.HTTPException) as error:
             said = "it takes too long" if time.monotonic() >= self._ends_at else _said(error)
-            return Failure(f"{target} does not answer: {said}")
+            return TargetFailed(f"{target} does not answer: {said}")
         finally:
             limit.cancel()
             self._socket = None
@@ -107,7 +92,7 @@ class Poster:
                 return wrapped
         raise failure
 
-    def _exchange(self, connected: socket.socket, headers: Mapping[str, str], body: bytes) -> Failure | None:
+    def _exchange(self, connected: socket.socket, headers: Mapping[str, str], body: bytes) -> TargetFailed | None:
         target = self._target
         if self._context is None:
             connection = http.client.HTTPConnection(target.host, target.port)
@@ -128,19 +113,19 @@ class Poster:
             connection.close()
 
 
-def judged(target: str, status: int, retry_after: str | None = None) -> Failure | None:
+def judged(target: str, status: int, retry_after: str | None = None) -> TargetFailed | None:
     """What an answer means; None if the webhook was taken."""
     if 200 <= status < 300:
         return None
     reason = f"{target} answers {status} {http.client.responses.get(status, '')}".rstrip()
     if status == HTTPStatus.GONE:
-        return Failure(reason, "gone")
+        return TargetFailed(reason, "gone")
     if 300 <= status < 400:
-        return Failure(f"{reason}, and redirects are not followed", "refused")
+        return TargetFailed(f"{reason}, and redirects are not followed", "refused")
     if status < 500 and status not in _PASSING:
-        return Failure(reason, "refused")
+        return TargetFailed(reason, "refused")
     seconds = float(retry_after) if retry_after and retry_after.isascii() and retry_after.isdigit() else None
-    return Failure(reason, "passing", seconds)
+    return TargetFailed(reason, "passing", seconds)
 
 
 def _said(error: Exception) -> str:

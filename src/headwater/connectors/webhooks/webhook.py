@@ -1,69 +1,97 @@
-"""A webhook of an application as a sink of a view: what one does with it."""
+"""A webhook as a sink: every change of a view is posted to an address, signed, each message until it has arrived."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import ClassVar
 
-from headwater.connectors.webhooks.options import WebhookOptions
-from headwater.connectors.webhooks.progress import ProgressFile, Status
-from headwater.connectors.webhooks.sender import Sender
-from headwater.engine.reading import Reader
-from headwater.engine.subscription import rows_behind
-from headwater.model.position import Position
+from headwater.connectors.webhooks.messages import Message, Packer
+from headwater.connectors.webhooks.posting import Poster
+from headwater.connectors.webhooks.target import Target, parse_target
+from headwater.engine.sinks.port import CannotContinue, Journal, Mark, Sink
+from headwater.engine.subscription import Changes
+from headwater.errors import UsageError
+from headwater.model import signing
 
-
-@dataclass(frozen=True, slots=True)
-class WebhookStatus:
-    """How far a webhook is. `lag` is how many changed rows are still to be sent, as far as they are kept."""
-
-    target: str
-    status: Status
-    position: str | None
-    lag: int | None
-    messages: int
-    failures: int
-    error: str | None
-    failed_at: str | None
-    delivered_at: str | None
+AGENT = "headwater"
 
 
-class Webhook:
-    """Sends each change of a view, in order, to an address. `repr` and everything it says show no secret."""
+class Webhook(Sink):
+    """Posts messages, in order. A message is written down with its id and body before it is sent.
 
-    def __init__(self, directory: Path, options: WebhookOptions) -> None:
-        self._directory, self.options = directory, options.check()
+    So whatever happens, the same id comes with the same body. `repr` and everything it says show no secret.
+    """
 
-    def __repr__(self) -> str:
-        return f"Webhook({self.name!r}, view={self.view!r}, target={str(self.options.target)!r})"
+    kind: ClassVar[str] = "webhook"
 
-    @property
-    def name(self) -> str:
-        return self.options.name
+    def __init__(
+        self, name: str, view: str, address: Target, secrets: Sequence[str], poster: Poster | None = None
+    ) -> None:
+        if not secrets or not all(secrets):
+            raise UsageError(f"Webhook {name!r} has no secret.", hint="Take it from the environment: secret=….")
+        self.address = address
+        self._name, self._view, self._secrets = name, view, tuple(secrets)
+        self._given, self._poster = poster, poster
+        self._packer = Packer(name, view, 0, None)
+        self._messages: Iterator[Message] = iter(())
+        self._writing: object = None
+        self._journal: Journal | None = None
 
     @property
-    def view(self) -> str:
-        return self.options.view
+    def target(self) -> str:
+        return str(self.address)
 
-    def sender(self, *, say: Callable[[str], None] = lambda _: None) -> Sender:
-        """What sends it when it is run."""
-        return Sender(self._directory, self.options, say=say)
+    def open(self, journal: Journal) -> Mark | None:
+        self._journal, self._writing = journal, None
+        self._poster = self._given or Poster(self.address)
+        self._send(iter(()))
+        self._packer = Packer(self._name, self._view, journal.deliveries, journal.mark)
+        return journal.mark
 
-    def status(self, reader: Reader) -> WebhookStatus:
-        """How far it is, whichever process sends it."""
-        progress = ProgressFile(self._directory, self.name).load(self.view)
-        place, lag = progress.place, None
-        if place is not None:
-            lag = max(0, rows_behind(reader, self.view, Position.parse(place.position), place.generation) - place.rows)
-        return WebhookStatus(
-            target=str(self.options.target),
-            status=progress.status,
-            position=None if place is None else place.position,
-            lag=lag,
-            messages=progress.sequence - (progress.message is not None),
-            failures=progress.failures,
-            error=progress.error,
-            failed_at=progress.failed_at,
-            delivered_at=progress.delivered_at,
-        )
+    def write(self, changes: Changes, *, more: bool) -> None:
+        assert self._journal is not None, "it was opened"
+        if self._writing is not changes:
+            if self._packer.is_empty:
+                self._packer.mark = self._journal.mark
+            self._writing, self._messages = changes, self._packer.pack(changes, more=more)
+        try:
+            self._send(self._messages)
+        except CannotContinue:
+            self._packer = Packer(self._name, self._view, self._journal.deliveries, self._journal.mark)
+            raise
+
+    def gap(self, mark: Mark, reason: str) -> None:
+        if self._writing is not mark:
+            self._writing, self._messages = mark, iter((self._packer.gap(mark, reason),))
+        self._send(self._messages)
+
+    def close(self) -> None:
+        if self._poster is not None:
+            self._poster.close()
+
+    def _send(self, messages: Iterator[Message]) -> None:
+        """Posts the message that is under way, if there is one, and then the others. Raises `TargetFailed`."""
+        assert self._journal is not None, "it was opened"
+        if self._journal.under_way is not None:
+            self._post(self._journal, Message.parse(self._journal.under_way))
+        for message in messages:
+            self._journal.begin(message.to_text())
+            self._post(self._journal, message)
+
+    def _post(self, journal: Journal, message: Message) -> None:
+        assert self._poster is not None, "it was opened"
+        body, now = message.body.encode(), datetime.now(UTC)
+        signed = signing.headers(self._secrets, message.id, body, now)
+        failure = self._poster.post({**signed, "content-type": "application/json", "user-agent": AGENT}, body)
+        if failure is not None:
+            raise failure
+        journal.end(message.mark)
+
+
+def open_webhook(
+    name: str, view: str, url: str, *, secret: str | Sequence[str] = (), allow_private: bool = False
+) -> Webhook:
+    """The webhook that a URL and its options mean. Raises `UsageError`, which shows neither."""
+    secrets = (secret,) if isinstance(secret, str) else tuple(secret)
+    return Webhook(name, view, parse_target(url, allow_private=allow_private), secrets)

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headwater.connectors.webhooks.options import WebhookOptions
-from headwater.connectors.webhooks.posting import Failure, judged
-from headwater.connectors.webhooks.sender import Patience
+from headwater.connectors.webhooks.posting import judged
 from headwater.connectors.webhooks.target import Target
-from headwater.errors import UsageError
+from headwater.connectors.webhooks.webhook import Webhook
+from headwater.engine.sinks.patience import Patience
+from headwater.errors import TargetFailed, UsageError
 from headwater.model import signing
 from headwater.model.inlets import Hook
 from headwater.server.signatures import check
@@ -48,22 +48,22 @@ def test_a_receiver_may_say_when(given: str | None, seconds: float | None) -> No
 
 def test_pauses_double_up_to_a_limit_and_are_left_to_chance_in_part() -> None:
     patience = Patience()
-    busy = Failure("busy")
+    busy = TargetFailed("busy")
     assert [patience.delay(attempts, busy, 1.0) for attempts in (1, 2, 3, 4)] == [1, 2, 4, 8]
     assert [patience.delay(attempts, busy, 0.0) for attempts in (1, 2, 3, 4)] == [0.5, 1, 2, 4]
     assert patience.delay(1000, busy, 1.0) == 300
-    assert patience.delay(1, Failure("busy", retry_after=20.0), 1.0) == 20
-    assert patience.delay(1, Failure("busy", retry_after=1e9), 1.0) == 300
+    assert patience.delay(1, TargetFailed("busy", retry_after=20.0), 1.0) == 20
+    assert patience.delay(1, TargetFailed("busy", retry_after=1e9), 1.0) == 300
 
 
 def test_patience_ends() -> None:
     patience = Patience()
     day = timedelta(days=1).total_seconds()
-    assert not patience.is_over(10_000, day - 1, Failure("busy"))
-    assert patience.is_over(10_000, day, Failure("busy"))
-    assert not patience.is_over(patience.refusals_max - 1, day, Failure("no", "refused"))
-    assert patience.is_over(patience.refusals_max, 1, Failure("no", "refused"))
-    assert patience.is_over(1, 0, Failure("gone", "gone"))
+    assert not patience.is_over(10_000, day - 1, TargetFailed("busy"))
+    assert patience.is_over(10_000, day, TargetFailed("busy"))
+    assert not patience.is_over(patience.refusals_max - 1, day, TargetFailed("no", "refused"))
+    assert patience.is_over(patience.refusals_max, 1, TargetFailed("no", "refused"))
+    assert patience.is_over(1, 0, TargetFailed("gone", "gone"))
 
 
 def test_a_receiver_that_knows_any_of_the_secrets_takes_it() -> None:
@@ -74,11 +74,9 @@ def test_a_receiver_that_knows_any_of_the_secrets_takes_it() -> None:
         assert found.id == "id_1_2"
 
 
-def test_options_are_checked_and_show_no_secret() -> None:
-    target = Target("https", "example.com", 443, "/")
-    assert "hush" not in repr(WebhookOptions("n", "v", target, ("hush",)))
+def test_secrets_are_checked_and_not_shown() -> None:
+    target = Target("https", "example.com", 443, "/hush")
+    assert "hush" not in repr(Webhook("n", "v", target, ("hush",)))
     for secrets in ((), ("",), ("a", "")):
         with pytest.raises(UsageError, match="no secret"):
-            WebhookOptions("n", "v", target, secrets).check()
-    with pytest.raises(UsageError, match="'later'"):
-        WebhookOptions("n", "v", target, ("hush",), "later").check()  # type: ignore[arg-type]
+            Webhook("n", "v", target, secrets)

@@ -114,20 +114,20 @@ function described(node) {
   }
   if (node.kind === "capture" && !node.running) return { lines: [NAMES.capture, "✗ not running"], about: ["Nobody captures it: what has changed in the database is not known."] };
   if (node.kind === "group") return { lines: [`group · lag ${short(node.lag)}`], about: [`${counted(node.lag, "record")} still to read`] };
-  if (node.kind === "webhook") return sent(node);
+  if (node.kind === "sink") return delivered(node);
   if (node.kind === "subscribers") return { lines: [counted(node.count, "follower")] };
   if (node.kind === "hook") return { lines: [`webhooks · ${node.style}`] };
   if (node.kind === "statsd") return { lines: [`${short(node.samples)} samples`], about: Object.entries(node).filter(([, value]) => typeof value === "number").map(([name, value]) => `${name.replaceAll("_", " ")} ${count(value)}`) };
   return { lines: [NAMES[node.kind] ?? node.kind] };
 }
 
-/** What a webhook that is sent says: whether it arrives, and why not. */
-function sent(node) {
-  const lag = node.lag === null ? "nothing sent yet" : `lag ${short(node.lag)}`;
+/** What a sink says: whether deliveries arrive, and why not. */
+function delivered(node) {
+  const lag = node.lag === null ? "nothing delivered yet" : `lag ${short(node.lag)}`;
   const state = { running: lag, retrying: `✗ tried again · ${lag}`, paused: `✗ paused · ${lag}` }[node.status];
   return {
-    lines: [`webhook · ${node.target.replace(/^https:\/\//, "")}`, state],
-    about: [`${counted(node.messages, "message")} sent to ${node.target}`, node.lag !== null && `${counted(node.lag, "changed row")} still to send`, node.error].filter(Boolean),
+    lines: [`${node.sink} · ${node.target.replace(/^https:\/\//, "")}`, state],
+    about: [`${counted(node.deliveries, "delivery", "deliveries")} to ${node.target}`, node.lag !== null && `${counted(node.lag, "changed row")} still to deliver`, node.error].filter(Boolean),
   };
 }
 
@@ -149,7 +149,7 @@ function hrefOf(node, edges) {
     capture: "#/capture",
     http: "#/send",
     subscribers: `#/views/${name}/changes`,
-    webhook: read && `#/views/${encodeURIComponent(read)}/changes`,
+    sink: read && `#/views/${encodeURIComponent(read)}/changes`,
     group: read && `#/topics/${encodeURIComponent(read)}/groups`,
   }[node.kind] ?? (fed && `#/topics/${encodeURIComponent(fed)}`);
 }
@@ -163,7 +163,7 @@ function flowing(edge, edges, byId, current) {
   if (edge.lag !== null && edge.lag !== undefined) parts.push(`lag ${short(edge.lag)}`);
   if (from.kind === "topic" && to.kind === "view" && current.freshness_seconds !== null) parts.push(duration(current.freshness_seconds));
   const moves = speed > 0;
-  const late = to.kind === "group" ? isGrowing(to.name) : to.kind === "webhook" ? to.status !== "running" : to.kind === "view" && ["behind", "not_running"].includes(statusNow());
+  const late = to.kind === "group" ? isGrowing(to.name) : to.kind === "sink" ? to.status !== "running" : to.kind === "view" && ["behind", "not_running"].includes(statusNow());
   return {
     label: parts.join(" · "),
     kind: `${moves ? "moves" : "rests"} ${late ? "late" : ""}`,
@@ -177,7 +177,7 @@ function list(current) {
     ["Sources", (node) => SOURCES.has(node.kind)],
     ["Topics", (node) => node.kind === "topic" && isShown(node)],
     ["Views", (node) => node.kind === "view"],
-    ["Readers", (node) => ["group", "subscribers", "webhook"].includes(node.kind)],
+    ["Readers", (node) => ["group", "subscribers", "sink"].includes(node.kind)],
   ];
   return h("div", { class: "flow-list" }, groups.map(([title, belongs]) => {
     const nodes = current.nodes.filter(belongs).sort((a, b) => Number(a.is_dead_letter ?? 0) - Number(b.is_dead_letter ?? 0));

@@ -1,0 +1,41 @@
+"""The connectors, one line each: which scheme of a URL is opened by which function. Nothing else names a connector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from inspect import signature
+from typing import Any
+from urllib.parse import urlsplit
+
+from headwater.engine.sinks.port import Sink
+from headwater.errors import UsageError
+
+_SINKS = {
+    "https": "headwater.connectors.webhooks.webhook:open_webhook",
+    "http": "headwater.connectors.webhooks.webhook:open_webhook",
+}
+
+
+def open_sink(name: str, view: str, url: str, options: Mapping[str, object]) -> Sink:
+    """The sink of a view that a URL and the options of its connector mean. Raises `UsageError`."""
+    opened = _opener(_SINKS, "sink", name, url, options)(name, view, url, **options)
+    assert isinstance(opened, Sink)
+    return opened
+
+
+def _opener(known: Mapping[str, str], what: str, name: str, url: str, options: Mapping[str, object]) -> Any:
+    """The function for a URL, which takes the options. A driver is only imported where it is used."""
+    scheme = urlsplit(url).scheme.lower() if "://" in url else ""
+    if scheme not in known:
+        raise UsageError(
+            f"The URL of {what} {name!r} has no scheme that is known.",
+            hint=f"Known schemes: {', '.join(f'{each}://' for each in known)}.",
+        )
+    module, _, function = known[scheme].partition(":")
+    opener = getattr(import_module(module), function)
+    takes = [each.name for each in signature(opener).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    for option in options:
+        if option not in takes:
+            raise UsageError(f"A {what} at {scheme}:// has no option {option!r}.", hint=f"Options: {', '.join(takes)}.")
+    return opener

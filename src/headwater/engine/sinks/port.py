@@ -1,0 +1,120 @@
+"""The port of sinks: what a target outside has to do, so that it can be kept in step with a view."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol
+
+from headwater.engine.subscription import Changes
+from headwater.model.position import Position
+
+Start = Literal["now", "content"]
+State = Literal["running", "retrying", "paused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a target is: it has a view up to a position, as a generation of the view has it.
+
+    Of the changes that come at `next` it has the first `rows`.
+    """
+
+    position: Position
+    generation: int
+    next: Position | None = None
+    rows: int = 0
+
+
+class CannotContinue(Exception):
+    """The target has a part of changes that have been replaced by others meanwhile."""
+
+
+class Journal(Protocol):
+    """What is written down about one sink, for targets that cannot say themselves how far they are."""
+
+    @property
+    def mark(self) -> Mark | None:
+        """How far the target is, as far as it is known here."""
+
+    @property
+    def deliveries(self) -> int:
+        """How many deliveries have arrived, ever."""
+
+    @property
+    def under_way(self) -> str | None:
+        """The delivery that was begun and has not ended, which may have arrived or not."""
+
+    def begin(self, delivery: str) -> None:
+        """Writes down a delivery before it is made; it is on the disk when this returns."""
+
+    def end(self, mark: Mark | None) -> None:
+        """The delivery has arrived, and the target is at `mark`: None within the content of a view."""
+
+
+class Sink(ABC):
+    """A target that is kept in step with a view.
+
+    Of all processes that run the application, one calls these methods, from one thread; `close` from any.
+    """
+
+    kind: ClassVar[str]
+    """What sinks of this class are called in status, flow and metrics."""
+
+    @property
+    @abstractmethod
+    def target(self) -> str:
+        """Where the view goes, without any secret. Asked by any process, at any time; must not look outside."""
+
+    @abstractmethod
+    def open(self, journal: Journal) -> Mark | None:
+        """How far the target is; None if it has nothing yet. Called before anything else, and after each `close`.
+
+        A target that keeps its position in the same transaction as the rows is asked; otherwise it is
+        `journal.mark`. A delivery that is still under way must be finished first: it may or may not have arrived.
+        May raise `TargetFailed`, and is called again after a pause.
+        """
+
+    @abstractmethod
+    def write(self, changes: Changes, *, more: bool) -> None:
+        """Brings changes to the target, in the order of the calls.
+
+        With `changes.snapshot` they are the complete content of the view and replace everything that the target has.
+        Changes without rows only move the position. When it returns, the target has them, and says so at the next
+        `open`; with `more`, another write follows at once, and a sink may wait for it and deliver both together.
+        May raise `TargetFailed`, and is then called again with the same value after a pause: the target must have
+        every change at least once, and the position must never be ahead of the changes. May raise `CannotContinue`
+        if it has delivered a part of changes that have been replaced since.
+        """
+
+    @abstractmethod
+    def gap(self, mark: Mark, reason: str) -> None:
+        """Tells the target that changes up to `mark` are missing and will not come.
+
+        Called only for a sink that starts with "now"; others get the content again. May raise `TargetFailed`, and is
+        then called again.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Breaks off what is under way, and gives back what `open` took. Called from any thread, more than once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkStatus:
+    """How far a sink is, whichever process runs it.
+
+    `lag` is how many changed rows are still to be delivered, as far as they are kept. Instants are ISO 8601.
+    """
+
+    sink: str
+    view: str
+    target: str
+    status: State
+    position: str | None
+    lag: int | None
+    deliveries: int
+    failures: int
+    error: str | None
+    failed_at: str | None
+    delivered_at: str | None

@@ -1,0 +1,87 @@
+"""How far a sink is, in a file: what has arrived, the delivery that is under way, and what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from headwater.engine.sinks.port import Mark, State
+from headwater.errors import ExternalError
+from headwater.model.position import Position
+from headwater.system.storage import Storage, storage_error
+
+DIRECTORY = "sinks"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the `view` was delivered; `mark` is None before it was begun with. Instants are ISO 8601."""
+
+    view: str
+    mark: Mark | None = None
+    deliveries: int = 0
+    under_way: str | None = None
+    status: State = "running"
+    error: str | None = None
+    failed_at: str | None = None
+    delivered_at: str | None = None
+    failures: int = 0
+
+
+class ProgressFile:
+    """Reads and replaces the progress of one sink, each time as a whole."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.directory = directory / DIRECTORY
+        self.lock = self.directory / f"{name}.lock"
+        self._path = self.directory / f"{name}.json"
+
+    def load(self, view: str) -> Progress:
+        """What was saved last of this view. Raises `ExternalError` if it cannot be read."""
+        try:
+            held: dict[str, Any] = json.loads(self._path.read_bytes())
+            found = Progress(**{**held, "mark": mark_of(held["mark"])})
+        except FileNotFoundError:
+            return Progress(view)
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise ExternalError(
+                f"The progress of a sink, {self._path}, cannot be read.",
+                hint="Look at its permissions; or remove it, and the sink begins again.",
+            ) from error
+        if found.view == view:
+            return found
+        # It was a sink of another view before: only the numbers of its deliveries continue.
+        return Progress(view, deliveries=found.deliveries + (found.under_way is not None))
+
+    def save(self, progress: Progress) -> None:
+        """Returns when it is on the disk. Raises `DiskFull`, `StorageFailed`."""
+        fresh = self._path.with_suffix(".new")
+        held = {**asdict(replace(progress, mark=None)), "mark": mark_json(progress.mark)}
+        try:
+            with fresh.open("wb") as file:
+                file.write(json.dumps(held).encode())
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(self._path)
+            Storage().sync_directory(self.directory)
+        except OSError as error:
+            raise storage_error(error, self._path) from error
+
+
+def mark_json(mark: Mark | None) -> dict[str, object] | None:
+    """A mark as JSON keeps it."""
+    if mark is None:
+        return None
+    ahead = None if mark.next is None else str(mark.next)
+    return {"position": str(mark.position), "generation": mark.generation, "next": ahead, "rows": mark.rows}
+
+
+def mark_of(held: dict[str, Any] | None) -> Mark | None:
+    """The mark that `mark_json` gave."""
+    if held is None:
+        return None
+    ahead = None if held["next"] is None else Position.parse(held["next"])
+    return Mark(Position.parse(held["position"]), held["generation"], ahead, held["rows"])

@@ -1,0 +1,45 @@
+"""The targets that the contract suite of sinks is run for; every test in this folder is run for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.engine.sinks import feed
+from tests.contract.sinks.targets import FunctionTarget, Target, TransactionalTarget, WebhookTarget
+from tests.unit.engine.samples import Driver, Unsynced
+from tests.webhooks.sending import publish
+
+TARGETS: dict[str, Callable[[], Target]] = {
+    "webhook": WebhookTarget,
+    "function": FunctionTarget,
+    "transactional": TransactionalTarget,
+}
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "LOOK_SECONDS", 0.02)
+
+
+@pytest.fixture(params=sorted(TARGETS))
+def target(request: pytest.FixtureRequest) -> Iterator[Target]:
+    made = TARGETS[request.param]()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "pipeline"
+
+
+@pytest.fixture
+def driver(directory: Path) -> Iterator[Driver]:
+    """Publishes the view `v`, with two rows at first."""
+    made = Driver(directory, storage=Unsynced())
+    publish(made, ("one", 1), ("two", 2))
+    yield made
+    made.close()
