@@ -111,7 +111,6 @@ class App(Published):
         application is, unless it has a `name`. For `options` see `CaptureOptions`. Nothing is done to the database
         before the application is run or captured.
         """
-        # Drivers are only needed by who has such a source.
         from headwater.connectors.postgres.source import open_source
 
         chosen = name or self.name
@@ -171,8 +170,7 @@ class App(Published):
     ) -> None:
         """A sink that posts each change of a view as JSON, signed as Standard Webhooks are.
 
-        It is signed with each of several secrets. Only public addresses are sent to, over HTTPS, unless `allow_private`.
-        Take secrets, and URLs that hold one, from the environment.
+        With each of several secrets. Only public addresses are sent to, over HTTPS, unless `allow_private`.
         """
         self.sink(name, view=view, to=url, start=start, secret=secret, allow_private=allow_private)
 
