@@ -16,8 +16,11 @@ from bench.report import Line
 from bench.server.served import HOST, serving
 from bench.timing import MILLISECONDS, latencies, percentile
 from headwater.app import App
+from headwater.engine.arrangements import arrangement_of
+from headwater.engine.definition import DefinedView, Definition
+from headwater.engine.publication import BatchCommit
 from headwater.engine.querying import query
-from headwater.engine.reading import Reader, arrangement_of, encode_schema
+from headwater.engine.reading import Reader
 from headwater.engine.runs import RunWriter
 from headwater.engine.store import Store
 from headwater.model.position import START
@@ -65,8 +68,8 @@ def _publish(directory: Path) -> None:
         writer = RunWriter(store.runs_directory, name="bench")
         writer.add(arrangement_of("totals"), pa.table(rows))
         runs, epoch = writer.close(), store.take_over()
-        generation = store.open_generation("bench", {"views": {"totals": {"schema": encode_schema(columns)}}})
-        store.commit(generation.id, epoch, 1, START, runs, changes={"totals": runs}, promote=True)
+        generation = store.open_generation("bench", Definition(views={"totals": DefinedView("", columns)}))
+        store.commit(BatchCommit(generation.id, epoch, 1, START, runs, changes={"totals": runs}, promote=True))
 
 
 def _ask(connection: http.client.HTTPConnection, sql: str) -> int:

@@ -424,7 +424,7 @@ class App(Published):
         runtime = self.plan()
         built = self.published()
         same = built is not None and built.fingerprint == runtime.program.fingerprint
-        explained = runtime.explain(self.state() if same else None)
+        explained = runtime.explain().with_state(self.state()) if same else runtime.explain()
         return explained if view is None else explained.of(view)
 
     def delete_state(self) -> None:

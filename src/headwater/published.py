@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headwater.engine.manifest import Size
+from headwater.engine.publication import Excluded, Generation
 from headwater.engine.reading import WAIT, Reader, Snapshot
-from headwater.engine.store import Excluded, Generation, Store
 from headwater.engine.subscription import Subscription
 from headwater.errors import UnknownView, ViewNotKept
 from headwater.model.position import Position, check_position
@@ -85,11 +85,7 @@ class Published:
 
     def dead_letters(self) -> list[Excluded]:
         """The records that views with on_error='dead_letter' have refused."""
-        current = self.published()
-        if current is None:
-            return []
-        with Store(self.directory) as store:
-            return store.excluded(current.id)
+        return self._open_reader().excluded()
 
     def _check_known(self, view: str) -> None:
         if view not in self._views:

@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from headwater.app import App
 from headwater.connectors.postgres.status import Status, TableStatus
-from headwater.engine.reading import encode_schema
-from headwater.engine.store import Excluded
+from headwater.engine.definition import DefinedView, Definition
+from headwater.engine.explanation import Explanation
+from headwater.engine.publication import BatchCommit, Excluded
 from headwater.errors import SourceUnavailable
 from headwater.log.embedded.position import commit_of
 from headwater.server.limits import Limits
@@ -60,7 +61,7 @@ def _operator(number: int, level: int, label: str, inputs: Sequence[tuple[Any, .
     return {"number": number, "level": level, "label": label, "inputs": given, **empty, **about}
 
 
-EXPLANATION = {
+EXPLANATION = Explanation.from_json({
     "views": {"revenue": 6, "best_countries": 8, "visits": 10},
     "origins": [
         {"number": 0, "title": "topic shop.orders"},
@@ -81,7 +82,7 @@ EXPLANATION = {
         _operator(11, 1, "aggregate by url", [("records", 2, [], ["url"])], linear=["count(*)"]),
         _operator(10, 2, "publish visits", [("rows", 11, [], ["url"])], view="visits"),
     ],
-}  # fmt: skip
+})  # fmt: skip
 
 
 class Database:
@@ -166,7 +167,7 @@ class Stage:
             "records": total,
             "seconds": took,
             "committed_at": committed_at,
-            "operators": {"5": [total, total], "7": [total, total]},
+            "operators": {5: (total, total), 7: (total, total)},
             **stats,
         }
         self.driver.publish(changes, commit_of(self.app.log.position()), stats=told)
@@ -208,7 +209,9 @@ class Stage:
         self.driver.batch += 1
         position = commit_of(self.app.log.position())
         self.driver.store.commit(
-            self.driver.generation, self.driver.epoch, self.driver.batch, at(position), [], excluded=excluded
+            BatchCommit(
+                self.driver.generation, self.driver.epoch, self.driver.batch, at(position), [], excluded=excluded
+            )
         )
 
     @contextmanager
@@ -284,9 +287,8 @@ def staged(
     told: dict[str, Any] = {"retries": 0, "not_kept": {}}
     with application(directory) as app:
         app._sources["shop"] = database  # type: ignore[assignment]  # no database is needed to look at its status
-        views = {view: {"schema": encode_schema(COLUMNS[view]), "sql": SQL[view]} for view in COLUMNS}
-        about = {"views": views, "reads": READS, "explanation": EXPLANATION}
-        driver = Driver(app.directory, views=(), about=about)
+        views = {view: DefinedView(SQL[view], COLUMNS[view], tuple(READS[view])) for view in COLUMNS}
+        driver = Driver(app.directory, defined=Definition(views=views, explanation=EXPLANATION))
         if published and driver.batch == 0:
             driver.publish({}, 0)
         service = Service(app, limits=limits, **options)

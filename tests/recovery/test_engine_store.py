@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine.merging import merge
+from headwater.engine.publication import BatchCommit
 from headwater.engine.reading import Reader
 from headwater.engine.runs import RunWriter, forget_open_runs
 from headwater.engine.store import Store
@@ -198,7 +199,7 @@ def publish_with_merge(driver: Driver, storage: Dying) -> None:
     writer = RunWriter(driver.store.runs_directory, name="dying", storage=storage)
     writer.add("view/v", zset((9, 9, "z", 1)))
     merges = [merge(driver.store.runs_directory, writer, runs)]
-    driver.store.commit(driver.generation, driver.epoch, 5, at(5), writer.close(), merges)
+    driver.store.commit(BatchCommit(driver.generation, driver.epoch, 5, at(5), writer.close(), merges))
 
 
 def test_what_a_dead_task_left_is_never_taken_for_state(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from headwater.app import App
 from headwater.demo.endpoints import PAGE, endpoints
 from headwater.demo.events import TOPIC
 from headwater.demo.incidents import Incidents
-from headwater.engine.store import Excluded
+from headwater.engine.publication import BatchCommit, Excluded
 from headwater.errors import Determinate
 from headwater.log.embedded.position import commit_of
 from headwater.server.running import Address, Server
@@ -87,10 +87,10 @@ def pipeline(app: App, stopped: threading.Event) -> None:
         driver.publish({"v": zset((seen, seen, "row", 1))}, position)
         if poisonous and not driver.store.excluded(driver.generation):
             driver.batch += 1
-            driver.store.commit(
-                driver.generation, driver.epoch, driver.batch, at(position), [], [], {}, {},
+            driver.store.commit(BatchCommit(
+                driver.generation, driver.epoch, driver.batch, at(position), [],
                 promote=False, excluded=[Excluded("v", TOPIC, 0, 3, "no number")],
-            )  # fmt: skip
+            ))  # fmt: skip
         seen = position
     driver.close()
 

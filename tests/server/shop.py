@@ -17,7 +17,7 @@ from headwater.server.limits import Limits
 from headwater.server.running import Address, Server
 from headwater.server.service import Service
 from headwater.system.heartbeat import Heart
-from tests.unit.engine.samples import Driver, zset
+from tests.unit.engine.samples import Driver, definition, zset
 
 SECRET = "it is a secret"
 
@@ -65,7 +65,7 @@ def opened(directory: Path, *, runs: bool = True, **options: Any) -> Iterator[Sh
     """
     limits = Limits(**options.pop("limits", {}))
     with application(directory) as app:
-        driver = Driver(app.directory, about={"reads": {"v": ["clicks"]}})
+        driver = Driver(app.directory, defined=definition("v", sql="SELECT key, text FROM clicks", reads=["clicks"]))
         if driver.batch == 0:
             driver.publish({"v": zset((1, 1, "one", 1), (2, 2, "two", 1))}, 0)
         service = Service(app, limits=limits, **options)

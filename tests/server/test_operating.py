@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from headwater.engine.store import Excluded
+from headwater.engine.publication import BatchCommit, Excluded
 from headwater.errors import RecordFailed
 from headwater.log.embedded.position import commit_position
 from headwater.model.inlets import Hook
@@ -164,7 +164,7 @@ def test_records_that_a_view_refuses_are_dead_letters_too(shop: Shop) -> None:
     shop.append({"user": 1, "url": "a"}, {"user": 2, "url": "poison"})
     driver = shop.driver
     refused = [Excluded("v", "clicks", 0, 1, "Division by zero.")]
-    driver.store.commit(driver.generation, driver.epoch, 2, at(1), [], excluded=refused)
+    driver.store.commit(BatchCommit(driver.generation, driver.epoch, 2, at(1), [], excluded=refused))
     (letter,) = letters(shop)
     assert (letter["kind"], letter["view"], letter["reason"]) == ("refused", "v", "Division by zero.")
     assert letter["original"]["value"]["url"] == "poison"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.engine.store import Excluded
+from headwater.engine.publication import Excluded
 from headwater.log.embedded.log import EmbeddedLog, open_log
 from tools.fuzzing.expressions import Column
 from tools.fuzzing.oracle import Oracle, RawFailed

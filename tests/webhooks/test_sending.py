@@ -329,7 +329,7 @@ def test_a_new_definition_comes_as_a_difference_or_as_content(
     with sending(directory, receiver.url, start) as made:
         until(lambda: made.at() == 1)
         store = Store(directory, storage=Unsynced())
-        changed = Driver(directory, "two", about=definition("v", columns=columns), storage=Unsynced())
+        changed = Driver(directory, "two", defined=definition("v", columns=columns), storage=Unsynced())
         rows = zset((1, 1, "one", 1), (3, 3, "three", 1))
         if not same:
             rows = rows.add_column(3, "more", pa.array([7, 8], pa.int64()))
@@ -353,7 +353,7 @@ def test_what_changed_before_a_gap_is_sent_before_it(directory: Path, driver: Dr
         until(lambda: made.at() == 1)
     publish(driver, ("three", 1))
     wider = definition("v", columns=COLUMNS.append(pa.field("more", pa.int64())))
-    changed = Driver(directory, "two", about=wider, storage=Unsynced())
+    changed = Driver(directory, "two", defined=wider, storage=Unsynced())
     changed.publish({"v": zset((1, 1, "one", 1)).add_column(3, "more", pa.array([7], pa.int64()))}, 3)
     with sending(directory, receiver.url) as made:
         until(lambda: made.at() == 3)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from headwater.app import App
 from headwater.engine.pipeline import Progress
-from headwater.engine.store import Excluded
+from headwater.engine.publication import Excluded
 from headwater.errors import RecordFailed
 from headwater.log.embedded.log import open_log
 from headwater.log.embedded.position import commit_of, commit_position

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.engine.comparison import Difference, differences
-from headwater.engine.store import Excluded
+from headwater.engine.publication import Excluded
 from headwater.errors import PositionGone
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.topic import Topic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,8 +17,9 @@ from headwater.cli.arguments import Json, Yes, ask, examples
 from headwater.cli.failures import FAILED
 from headwater.cli.output import Column, complain, count, folding, number, print_json, print_line, print_table, say
 from headwater.cli.quantities import format_size
+from headwater.engine.arrangements import operator_sizes, view_sizes
 from headwater.engine.manifest import Size
-from headwater.engine.store import Generation
+from headwater.engine.publication import Generation
 from headwater.errors import NotYet, UnknownView
 from headwater.model.encoding import format_instant
 from headwater.server.verifications import DIFFERENCES_SHOWN_MAX, verification_json
@@ -158,21 +159,15 @@ def state(
 
 def holdings(generation: Generation, sizes: dict[str, Size]) -> list[Holding]:
     """The operators and then the views of a generation, with all parts of what each holds."""
-    operators: dict[str, Any] = generation.definition.get("operators", {})
-    found: dict[tuple[str, str], list[Size]] = {}
-    for part, size in sizes.items():
-        first, _, rest = part.partition("/")
-        key = ("view", rest) if first == "view" else ("operator", first)
-        found.setdefault(key, []).append(size)
+    operators = generation.definition.explanation.operators
     made = []
-    for (kind, name), parts in found.items():
-        about: dict[str, Any] = operators.get(name, {}) if kind == "operator" else {"label": "its content"}
-        made.append(Holding(kind, name, about.get("label", ""), about.get("level"), _sum(parts)))
-    return sorted(made, key=lambda one: (one.kind, one.level or 0, one.name.zfill(9) if one.level else one.name))
-
-
-def _sum(parts: Sequence[Size]) -> Size:
-    return Size(sum(one.rows for one in parts), sum(one.bytes for one in parts), sum(one.runs for one in parts))
+    for operator, size in operator_sizes(sizes).items():
+        about = operators.get(operator)
+        level, label = (None, "") if about is None else (about.level, about.label)
+        made.append(Holding("operator", str(operator), label, level, size))
+    made.sort(key=lambda one: (one.level or 0, int(one.name)))
+    views = [Holding("view", name, "its content", None, size) for name, size in sorted(view_sizes(sizes).items())]
+    return [*made, *views]
 
 
 def _delete(app: App, *, yes: bool) -> None:
@@ -207,7 +202,7 @@ def _generation_json(one: Generation) -> dict[str, object]:
         "batches": one.batch,
         "position": str(one.position),
         "made_at": _made(one),
-        "views": list(one.definition.get("views", {})),
+        "views": list(one.definition.views),
     }
 
 

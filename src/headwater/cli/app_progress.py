@@ -18,9 +18,9 @@ from rich.text import Text
 
 from headwater.cli.output import count, messages, say
 from headwater.cli.quantities import format_age, format_size
+from headwater.engine.arrangements import view_sizes
 from headwater.engine.manifest import Size
 from headwater.engine.pipeline import Progress
-from headwater.engine.reading import arrangement_of
 
 
 @contextmanager
@@ -101,8 +101,9 @@ class Board:
         views.add_column("view", overflow="fold")
         for title in ("rows changed", "since start", "size"):
             views.add_column(title, justify="right", no_wrap=True)
+        sizes = view_sizes(progress.state)
         for view in self._views:
-            size = progress.state.get(arrangement_of(view), Size(0, 0, 0))
+            size = sizes.get(view, Size(0, 0, 0))
             changed, total = progress.changes.get(view, 0), self._changed[view]
             views.add_row(Text(view), f"{changed:,}", f"{total:,}", format_size(size.bytes))
         heading = Text.assemble((self._name, "bold"), f"  {_standing(progress)}. Ctrl-C ends it.")
@@ -111,7 +112,7 @@ class Board:
 
 def progress_json(progress: Progress) -> dict[str, object]:
     """A batch as JSON: durations in seconds, sizes in bytes."""
-    views = {view.removeprefix("view/"): size for view, size in progress.state.items() if view.startswith("view/")}
+    views = view_sizes(progress.state)
     return {
         "batch": progress.batch,
         "position": str(progress.position),

@@ -72,8 +72,8 @@ def query(
 def _warn_of_changes(app: App) -> None:
     """Says so if the views are defined otherwise now than when they were built."""
     published = app.published()
-    built = {} if published is None else published.definition.get("views", {})
-    if {name: view.get("sql") for name, view in built.items()} != dict(app.views):
+    built = {} if published is None else published.definition.views
+    if {name: view.sql for name, view in built.items()} != dict(app.views):
         warn("The views have changed since they were built; this is what they held. `headwater run` builds them.")
 
 

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from headwater.engine.arrangements import arrangement_of, operator_sizes
 from headwater.engine.manifest import Size
 
 
@@ -55,10 +56,10 @@ class Operator:
 class Explanation:
     """The operators of some views."""
 
-    views: Mapping[str, int]
+    views: Mapping[str, int] = field(default_factory=dict)
     """The operator that publishes each view."""
-    origins: Mapping[int, Origin]
-    operators: Mapping[int, Operator]
+    origins: Mapping[int, Origin] = field(default_factory=dict)
+    operators: Mapping[int, Operator] = field(default_factory=dict)
 
     @property
     def levels(self) -> list[list[Operator]]:
@@ -75,6 +76,18 @@ class Explanation:
             origins={number: one for number, one in self.origins.items() if number in needed},
             operators={number: one for number, one in self.operators.items() if number in needed},
         )
+
+    def with_state(self, sizes: Mapping[str, Size]) -> Explanation:
+        """The same with the size of each operator's state; `sizes` are those of all arrangements."""
+        parts, nothing = operator_sizes(sizes), Size(0, 0, 0)
+        operators = {
+            number: replace(
+                one,
+                state=parts.get(number, nothing) if one.view is None else sizes.get(arrangement_of(one.view), nothing),
+            )
+            for number, one in self.operators.items()
+        }
+        return replace(self, operators=operators)
 
     def tree(self, view: str) -> list[str]:
         """The operators of a view, each above those that it reads from."""
@@ -97,6 +110,21 @@ class Explanation:
             "origins": [asdict(one) for one in self.origins.values()],
             "operators": [asdict(one) for one in self.operators.values()],
         }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Explanation:
+        operators = [
+            Operator(
+                **{
+                    **one,
+                    "inputs": [Input(**given) for given in one["inputs"]],
+                    "state": None if one["state"] is None else Size(**one["state"]),
+                }
+            )
+            for one in value["operators"]
+        ]
+        origins = [Origin(**one) for one in value["origins"]]
+        return cls(value["views"], {one.number: one for one in origins}, {one.number: one for one in operators})
 
     def __str__(self) -> str:
         trees = [line for view in self.views for line in [view, *self.tree(view), ""]]

@@ -98,6 +98,9 @@ class Size:
     bytes: int
     runs: int
 
+    def __add__(self, other: Size) -> Size:
+        return Size(self.rows + other.rows, self.bytes + other.bytes, self.runs + other.runs)
+
 
 def sizes(runs: Mapping[str, Sequence[Run]]) -> dict[str, Size]:
     """The size of each arrangement."""

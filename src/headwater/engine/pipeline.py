@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from headwater.engine.arrangements import view_of
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.cutting import Cut, Cutter
+from headwater.engine.definition import Definition
 from headwater.engine.isolation import isolate
 from headwater.engine.manifest import Size
+from headwater.engine.publication import BatchCommit, BatchStats, Excluded
 from headwater.engine.runs import Run
-from headwater.engine.store import Excluded, Store
+from headwater.engine.store import Store
 from headwater.errors import RecordFailed, ViewFailed
 from headwater.log.embedded.follow import microseconds
 from headwater.log.embedded.log import EmbeddedLog
@@ -32,7 +35,7 @@ class Program(Protocol):
     """The views of a pipeline, planned: what runs a batch."""
 
     @property
-    def definition(self) -> Mapping[str, Any]: ...
+    def definition(self) -> Definition: ...
 
     @property
     def fingerprint(self) -> str: ...
@@ -164,33 +167,30 @@ class Pipeline:
         end: Position,
         excluded: Sequence[Excluded] = (),
     ) -> Progress:
-        added = [run for note in notes for run in note.added]
-        merges = [merge for note in notes for merge in note.merges]
-        changes: dict[str, list[Run]] = {}
-        for note in notes:
-            for run in note.changes:
-                changes.setdefault(run.arrangement.removeprefix("view/"), []).append(run)
         position = Position.parse(batch.end)
         caught_up = position >= end
-        promote = self.generation.status == "building" and (caught_up or self.store.current() is None)
-        operators: dict[int, tuple[int, int]] = {}
-        for note in notes:
-            for number, (rows_in, rows_out) in note.operators.items():
-                before = operators.get(number, (0, 0))
-                operators[number] = (before[0] + rows_in, before[1] + rows_out)
-        duration = time.monotonic() - began
-        changed = {view: sum(run.rows for run in runs) for view, runs in changes.items()}
-        stats = {
-            "records": to.records,
-            "seconds": round(duration, 6),
-            "operators": operators,
-            "changes": changed,
-            "committed_at": None if to.committed_at is None else microseconds(to.committed_at),
-        }
+        changes = _changes(notes)
+        stats = BatchStats(
+            to.records,
+            round(time.monotonic() - began, 6),
+            _rows_through(notes),
+            {view: sum(run.rows for run in runs) for view, runs in changes.items()},
+            None if to.committed_at is None else microseconds(to.committed_at),
+        )
         self.store.commit(
-            self.generation.id, self._epoch, batch.number, position, added, merges, changes, stats,
-            promote=promote, excluded=excluded,
-        )  # fmt: skip
+            BatchCommit(
+                self.generation.id,
+                self._epoch,
+                batch.number,
+                position,
+                added=[run for note in notes for run in note.added],
+                merges=[merge for note in notes for merge in note.merges],
+                changes=changes,
+                stats=stats,
+                promote=self.generation.status == "building" and (caught_up or self.store.current() is None),
+                excluded=excluded,
+            )
+        )
         self.generation = self.store.generation(self.generation.id)
         self._excluded = [*self._excluded, *excluded]
         for note in notes:
@@ -206,8 +206,8 @@ class Pipeline:
             duration=timedelta(seconds=time.monotonic() - began),
             freshness=None if to.committed_at is None else max(timedelta(0), datetime.now(UTC) - to.committed_at),
             caught_up=caught_up,
-            operators=operators,
-            changes=changed,
+            operators=stats.operators,
+            changes=stats.changes,
             excluded=excluded,
             state=self.store.sizes(self.generation.id),
         )
@@ -241,3 +241,24 @@ class Pipeline:
     def _covered(self, batch: Batch) -> Cut:
         start, end = Position.parse(batch.start), Position.parse(batch.end)
         return Cutter(self._log, self._program.topics).cut(start, end, self._batch_rows_max)
+
+
+def _changes(notes: Sequence[StageNote]) -> dict[str, list[Run]]:
+    """The changes of each view."""
+    changes: dict[str, list[Run]] = {}
+    for note in notes:
+        for run in note.changes:
+            view = view_of(run.arrangement)
+            if view is not None:
+                changes.setdefault(view, []).append(run)
+    return changes
+
+
+def _rows_through(notes: Sequence[StageNote]) -> dict[int, tuple[int, int]]:
+    """The rows into and out of each operator, in all tasks together."""
+    operators: dict[int, tuple[int, int]] = {}
+    for note in notes:
+        for number, (rows_in, rows_out) in note.operators.items():
+            before = operators.get(number, (0, 0))
+            operators[number] = (before[0] + rows_in, before[1] + rows_out)
+    return operators

@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import base64
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
+from headwater.engine.arrangements import arrangement_of
 from headwater.engine.database import NAME, Database, is_prepared
 from headwater.engine.finding import consolidate_few, find
 from headwater.engine.manifest import Manifest, Size, sizes
 from headwater.engine.merging import consolidated
+from headwater.engine.publication import Excluded, Generation, Publication
 from headwater.engine.runs import Hashes, Run, let_go, lookup, rows_of
 from headwater.engine.store import (
     RUNS,
-    Excluded,
-    Generation,
-    Published,
     current_generation,
     read_excluded,
     read_generations,
     read_published,
     read_runs,
 )
-from headwater.errors import InternalError, NotYet, StateCorrupt, UnknownView
+from headwater.errors import InternalError, NotYet, StateCorrupt
 from headwater.model.position import Position
 from headwater.system.sqlite import Connection
 from headwater.system.storage import Storage
@@ -52,35 +49,6 @@ class Snapshot:
     position: Position
     generation: int
     tables: Mapping[str, pa.Table]
-
-
-def arrangement_of(view: str) -> str:
-    """The arrangement that holds a view's content."""
-    return f"view/{view}"
-
-
-def encode_schema(schema: pa.Schema) -> str:
-    """A view's data columns, as a generation's definition holds them: definition["views"][name]["schema"]."""
-    return base64.b64encode(schema.serialize()).decode()
-
-
-@lru_cache(maxsize=1000)
-def decode_schema(text: str) -> pa.Schema:
-    """The opposite of `encode_schema`."""
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
-
-
-def stored_schema(generation: Generation, view: str) -> pa.Schema:
-    """The columns of a view's runs: its hash, its data columns, its weight. Raises `UnknownView`."""
-    views = generation.definition.get("views", {})
-    if view not in views:
-        raise UnknownView(view, list(views))
-    return _stored_schema(views[view]["schema"])
-
-
-@lru_cache(maxsize=1000)
-def _stored_schema(text: str) -> pa.Schema:
-    return pa.schema([pa.field(HASH, pa.int64()), *decode_schema(text), pa.field(WEIGHT, pa.int64())])
 
 
 def view_zset(directory: Path, runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
@@ -134,7 +102,7 @@ class Reader:
     def views(self) -> list[str]:
         """The views that are published."""
         generation = self.current()
-        return [] if generation is None else list(generation.definition.get("views", {}))
+        return [] if generation is None else list(generation.definition.views)
 
     def sizes(self) -> dict[str, Size]:
         """The size on disk of every arrangement that makes up what is published: of state, and of views."""
@@ -196,7 +164,7 @@ class Reader:
 
         return self._snapshot([view], fetch, at_least, timeout)
 
-    def published(self, last: int) -> list[Published]:
+    def published(self, last: int) -> list[Publication]:
         """The last so many batches of what is published, the oldest first."""
         with self.transaction() as tx:
             current = None if tx is None else current_generation(tx)
@@ -246,7 +214,8 @@ class Reader:
         while True:
             generation, runs = self._manifest(views, at_least, timeout)
             try:
-                tables = {view: _rows(fetch(runs[view], stored_schema(generation, view)), view) for view in views}
+                schemas = {view: generation.definition.view(view).stored_schema for view in views}
+                tables = {view: _rows(fetch(runs[view], schema), view) for view, schema in schemas.items()}
                 return Snapshot(generation.position, generation.id, tables)
             except StateCorrupt:
                 # A file may have been merged into another and collected since we looked; then there is a newer batch.
@@ -265,7 +234,7 @@ class Reader:
             generation = current_generation(tx)
             runs = {}
             if generation is not None:
-                there = generation.definition.get("views", {}).keys()
+                there = generation.definition.views.keys()
                 wanted = there & {*views, *(known.runs if known.version == version else ())}
                 runs = {view: read_runs(tx, generation.id, [arrangement_of(view)]) for view in wanted}
         for view, found in runs.items():
@@ -292,7 +261,7 @@ class Reader:
             generation = known.generation
             if generation is not None and (at_least is None or at_least <= generation.position):
                 for view in views:
-                    stored_schema(generation, view)
+                    generation.definition.view(view)
                 return generation, {view: known.runs[view] for view in views}
             if ticket is None:
                 ticket = self.ticket()

@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Self, cast
 
 from headwater.engine.database import FILES, Database
-from headwater.engine.manifest import Manifest, Merge, Size, replacement, sizes
+from headwater.engine.definition import Definition
+from headwater.engine.manifest import Manifest, Size, replacement, sizes
 from headwater.engine.packing import pack
+from headwater.engine.publication import (
+    BatchCommit,
+    BatchStats,
+    Collected,
+    Excluded,
+    Generation,
+    Publication,
+    Status,
+)  # fmt: skip
 from headwater.engine.runs import Run
 from headwater.errors import Fenced, InternalError, StoreUnusable, UsageError
 from headwater.model.position import START, Position
@@ -44,53 +53,7 @@ comes later finds that there is a newer commit."""
 RETIRED_KEPT = timedelta(minutes=15)
 """A generation that was replaced stays so long, for readers and subscribers that are not done with it."""
 
-Status = Literal["building", "current", "retired"]
 _MICROSECOND = timedelta(microseconds=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """One definition of a pipeline with all its state. `batch` and `position` are those of its last commit."""
-
-    id: int
-    fingerprint: str
-    definition: Mapping[str, Any]
-    status: Status
-    batch: int
-    position: Position
-    promoted_position: Position | None
-    created_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """One commit of a generation."""
-
-    batch: int
-    position: Position
-    published_at: int
-    stats: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Excluded:
-    """A record that a view refuses, and why."""
-
-    view: str
-    topic: str
-    partition: int
-    offset: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """What a collection removed."""
-
-    files: int
-    bytes: int
-    changes: int
-    generations: int
 
 
 class Store:
@@ -134,7 +97,7 @@ class Store:
             epoch: int = tx.execute("SELECT epoch FROM pipeline").fetchone()[0]
         return epoch
 
-    def open_generation(self, fingerprint: str, definition: Mapping[str, Any]) -> Generation:
+    def open_generation(self, fingerprint: str, definition: Definition) -> Generation:
         """The generation with this fingerprint, or a new one that is building until a commit promotes it.
 
         Others that are still building are given up; those that never had a batch leave nothing behind.
@@ -149,7 +112,7 @@ class Store:
                 row = tx.execute(
                     "INSERT INTO generations (fingerprint, definition, status, batch, position, created_at)"
                     " VALUES (?, ?, 'building', 0, ?, ?) RETURNING id",
-                    (fingerprint, json.dumps(definition), str(START), now),
+                    (fingerprint, json.dumps(definition.to_json()), str(START), now),
                 ).fetchone()
             tx.execute("DELETE FROM generations WHERE status = 'building' AND batch = 0 AND id != ?", row)
             tx.execute(
@@ -158,53 +121,37 @@ class Store:
             )
             return _generation(tx, row[0])
 
-    def commit(
-        self,
-        generation: int,
-        epoch: int,
-        batch: int,
-        position: Position,
-        added: Sequence[Run],
-        merges: Sequence[Merge] = (),
-        changes: Mapping[str, Sequence[Run]] | None = None,
-        stats: Mapping[str, Any] | None = None,
-        *,
-        promote: bool = False,
-        excluded: Sequence[Excluded] = (),
-    ) -> None:
+    def commit(self, commit: BatchCommit) -> None:
         """Makes a batch true: all of it, or nothing if this raises (but for `Indeterminate`: look at the last batch).
 
-        `added` are the new runs of all arrangements, `changes` those of them that are a view's change. With `promote`
-        the generation becomes the current one, and the one that was is retired. Raises `Fenced` when another process
-        has taken over, and `InternalError` if the batch is not the one after the last.
+        Raises `Fenced` when another process has taken over, and `InternalError` if the batch is not the one after the
+        last.
         """
-        changes, merged = changes or {}, replacement(merges)
-        now = self._clock.now()
+        merged, now = replacement(commit.merges), self._clock.now()
         with self._database.write() as tx:
-            self._check_epoch(tx, epoch)
-            self._check_next(_generation(tx, generation), batch, position, changed=any(changes.values()))
-            self._check_files([*added, *merged.added, *(run for runs in changes.values() for run in runs)])
-            _remove_runs(tx, generation, merged.removed)
-            _add_runs(tx, generation, (*merged.added, *added))
-            _add_changes(tx, generation, batch, position, changes)
-            tx.executemany(
-                "INSERT OR IGNORE INTO excluded VALUES (?, ?, ?, ?, ?, ?)",
-                [(generation, row.view, row.topic, row.partition, row.offset, row.reason) for row in excluded],
-            )
+            self._check_epoch(tx, commit.epoch)
+            self._check_next(_generation(tx, commit.generation), commit)
+            changes = [run for runs in commit.changes.values() for run in runs]
+            self._check_files([*commit.added, *merged.added, *changes])
+            _remove_runs(tx, commit.generation, merged.removed)
+            _add_runs(tx, commit.generation, (*merged.added, *commit.added))
+            _add_changes(tx, commit)
+            _add_excluded(tx, commit.generation, commit.excluded)
             tx.execute(
                 "INSERT INTO published VALUES (?, ?, ?, ?, ?)",
-                (generation, batch, str(position), now, json.dumps(stats or {})),
+                (commit.generation, commit.batch, str(commit.position), now, json.dumps(commit.stats.to_json())),
             )
             tx.execute(
-                "UPDATE generations SET batch = ?, position = ? WHERE id = ?", (batch, str(position), generation)
+                "UPDATE generations SET batch = ?, position = ? WHERE id = ?",
+                (commit.batch, str(commit.position), commit.generation),
             )
-            if promote:
-                _promote(tx, generation, position, now)
-        cached = self._manifests.get(generation)
-        if cached is not None and cached[0] == batch - 1:
-            cached[1].apply(added, merged)
-            self._manifests[generation] = (batch, cached[1])
-        self._named.update(run.file for run in (*added, *merged.added))
+            if commit.promote:
+                _promote(tx, commit.generation, commit.position, now)
+        cached = self._manifests.get(commit.generation)
+        if cached is not None and cached[0] == commit.batch - 1:
+            cached[1].apply(commit.added, merged)
+            self._manifests[commit.generation] = (commit.batch, cached[1])
+        self._named.update(run.file for run in (*commit.added, *merged.added))
         self._wake.touch()
 
     def runs(self, generation: int) -> dict[str, list[Run]]:
@@ -235,7 +182,7 @@ class Store:
         with self._database.read() as tx:
             return read_generations(tx)
 
-    def published(self, generation: int) -> list[Published]:
+    def published(self, generation: int) -> list[Publication]:
         """The commits of a generation that are kept, the oldest first."""
         with self._database.read() as tx:
             return read_published(tx, generation)
@@ -279,16 +226,20 @@ class Store:
         if epoch != current:
             raise Fenced("pipeline", self.directory.name, epoch, current)
 
-    def _check_next(self, last: Generation, batch: int, position: Position, *, changed: bool) -> None:
+    def _check_next(self, last: Generation, commit: BatchCommit) -> None:
         if last.status == "retired":
             raise InternalError(f"Generation {last.id} is retired and takes no batch.")
-        if batch != last.batch + 1:
-            raise InternalError(f"Batch {batch} was to follow batch {last.batch} of generation {last.id}.")
-        if not last.position <= position:
-            raise InternalError(f"Batch {batch} would go back from position {last.position} to {position}.")
-        if changed and last.batch > 0 and position == last.position:
+        if commit.batch != last.batch + 1:
+            raise InternalError(f"Batch {commit.batch} was to follow batch {last.batch} of generation {last.id}.")
+        if not last.position <= commit.position:
+            raise InternalError(
+                f"Batch {commit.batch} would go back from position {last.position} to {commit.position}."
+            )
+        if last.batch > 0 and commit.position == last.position and any(commit.changes.values()):
             # Subscribers go on from a position: what they have seen must be all there is at it.
-            raise InternalError(f"Batch {batch} would change a view at position {position}, which was published.")
+            raise InternalError(
+                f"Batch {commit.batch} would change a view at position {commit.position}, which was published."
+            )
 
     def _check_files(self, runs: Sequence[Run]) -> None:
         # A task that took longer than the grace period may find its file collected.
@@ -360,14 +311,14 @@ def read_runs(tx: Connection, generation: int, arrangements: Sequence[str] | Non
     ]
 
 
-def read_published(tx: Connection, generation: int, last: int = -1) -> list[Published]:
+def read_published(tx: Connection, generation: int, last: int = -1) -> list[Publication]:
     """The commits of a generation that are kept, or the last so many of them, the oldest first."""
     rows = tx.execute(
         "SELECT batch, position, published_at, stats FROM published WHERE generation = ? ORDER BY batch DESC LIMIT ?",
         (generation, last),
     ).fetchall()
     return [
-        Published(batch, Position.parse(position), at, json.loads(stats))
+        Publication(batch, Position.parse(position), at, BatchStats.from_json(json.loads(stats)))
         for batch, position, at, stats in reversed(rows)
     ]
 
@@ -379,10 +330,9 @@ def read_excluded(tx: Connection, generation: int) -> list[Excluded]:
 
 
 @lru_cache(maxsize=16)
-def _definition(text: str) -> Mapping[str, Any]:
+def _definition(text: str) -> Definition:
     # A generation's definition never changes, and every read asks for it.
-    parsed: dict[str, Any] = json.loads(text)
-    return parsed
+    return Definition.from_json(json.loads(text))
 
 
 _GENERATION = (
@@ -426,16 +376,21 @@ def _add_runs(tx: Connection, generation: int, runs: Sequence[Run]) -> None:
     tx.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [(generation, *run.to_json()) for run in runs])
 
 
-def _add_changes(
-    tx: Connection, generation: int, batch: int, position: Position, changes: Mapping[str, Sequence[Run]]
-) -> None:
+def _add_changes(tx: Connection, commit: BatchCommit) -> None:
     tx.executemany(
         "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)",
         [
-            (generation, view, batch, number, str(position), json.dumps(run.to_json()), run.file)
-            for view, runs in changes.items()
+            (commit.generation, view, commit.batch, number, str(commit.position), json.dumps(run.to_json()), run.file)
+            for view, runs in commit.changes.items()
             for number, run in enumerate(runs)
         ],
+    )
+
+
+def _add_excluded(tx: Connection, generation: int, excluded: Sequence[Excluded]) -> None:
+    tx.executemany(
+        "INSERT OR IGNORE INTO excluded VALUES (?, ?, ?, ?, ?, ?)",
+        [(generation, row.view, row.topic, row.partition, row.offset, row.reason) for row in excluded],
     )
 
 

@@ -14,9 +14,11 @@ from typing import Self
 
 import pyarrow as pa
 
-from headwater.engine.reading import Reader, arrangement_of, stored_schema, view_zset
+from headwater.engine.arrangements import arrangement_of
+from headwater.engine.publication import Generation
+from headwater.engine.reading import Reader, view_zset
 from headwater.engine.runs import Run, load
-from headwater.engine.store import Generation, current_generation, read_generation, read_generations, read_runs
+from headwater.engine.store import current_generation, read_generation, read_generations, read_runs
 from headwater.errors import StateCorrupt, UsageError, ViewPositionGone
 from headwater.model.position import Position
 from headwater.system.sqlite import Connection
@@ -152,7 +154,7 @@ class Subscription:
 
     def _resumed(self, tx: Connection, current: Generation, after: Position) -> Generation:
         """The generation that readers saw at a position."""
-        stored_schema(current, self.view)
+        current.definition.view(self.view)
         if not after <= current.position:
             raise UsageError(
                 f"View {self.view!r} is at position {current.position}, which is before {after}.",
@@ -186,7 +188,7 @@ class Subscription:
 
     def _take(self, place: _Place, step: _Step) -> Changes | None:
         """The changes of one step, None if they come to nothing, or have to be looked up again."""
-        schema = stored_schema(place.generation, self.view)
+        schema = _schema(place.generation, self.view)
         try:
             found = consolidate(_without_hash(load(self._reader.runs_directory, step.runs, schema, once=True)))
         except StateCorrupt:
@@ -203,7 +205,7 @@ class Subscription:
     def _content(self, current: Generation, runs: Sequence[Run]) -> Changes | None:
         """The whole content; None if it has to be looked up again, because its files were collected meanwhile."""
         try:
-            found = view_zset(self._reader.runs_directory, runs, stored_schema(current, self.view))
+            found = view_zset(self._reader.runs_directory, runs, _schema(current, self.view))
         except StateCorrupt:
             if self._runs_are(current.id, runs):
                 raise
@@ -214,8 +216,8 @@ class Subscription:
     def _switch(
         self, former: Generation, old: Sequence[Run], current: Generation, new: Sequence[Run]
     ) -> Changes | None:
-        schema = stored_schema(current, self.view)
-        if not schema.equals(stored_schema(former, self.view)):
+        schema = _schema(current, self.view)
+        if not schema.equals(_schema(former, self.view)):
             return self._content(current, new)
         directory = self._reader.runs_directory
         try:
@@ -266,6 +268,10 @@ def _batch_at(tx: Connection, generation: int, position: Position) -> int:
 
 def _view_runs(tx: Connection, generation: int, view: str) -> list[Run]:
     return read_runs(tx, generation, [arrangement_of(view)])
+
+
+def _schema(generation: Generation, view: str) -> pa.Schema:
+    return generation.definition.view(view).stored_schema
 
 
 def _without_hash(content: pa.Table) -> pa.Table:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from starlette.responses import Response
 
-from headwater.engine.store import Excluded
+from headwater.engine.publication import Excluded
 from headwater.errors import Conflict, Refused, UnknownTopic, UsageError
 from headwater.model.encoding import format_instant
 from headwater.model.position import Position

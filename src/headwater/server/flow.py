@@ -8,7 +8,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from headwater.engine.store import Generation
+from headwater.engine.arrangements import view_sizes
+from headwater.engine.publication import Generation
 from headwater.server import bodies, sse
 from headwater.server.answers import HEARTBEAT_SECONDS, EventStream, answer
 from headwater.server.batches import size_json
@@ -77,14 +78,15 @@ def graph(service: Service) -> dict[str, object]:
     log_position = service.log.position()
     rates = service.history.rates()
     not_kept = service.processes.not_kept()
-    definition: Mapping[str, Any] = {} if current is None else current.definition
+    defined = {} if current is None else current.definition.views
+    sizes = view_sizes(service.history.sizes.state)
     behind = None if current is None else current.position.behind(log_position)
     nodes: list[dict[str, object]] = []
     edges: list[dict[str, object]] = []
     _sources(service, nodes, edges)
     _topics(service, nodes, edges, rates["topics"])
-    for view in dict.fromkeys([*definition.get("views", {}), *service.app.views]):
-        size = size_json(service.history.sizes.state.get(f"view/{view}"))
+    for view in dict.fromkeys([*defined, *service.app.views]):
+        size = size_json(sizes.get(view))
         rate = rates["views"].get(view)
         nodes.append(
             _node(
@@ -96,8 +98,8 @@ def graph(service: Service) -> dict[str, object]:
                 not_kept=not_kept.get(view),
             )
         )
-        for read in definition.get("reads", {}).get(view, []):
-            kind = "view" if read in definition.get("views", {}) else "topic"
+        for read in defined[view].reads if view in defined else ():
+            kind = "view" if read in defined else "topic"
             edges.append(_edge(kind, read, "view", view, rates[f"{kind}s"].get(read)))
     for view, count in service.subscribers().items():
         if count:

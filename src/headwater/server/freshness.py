@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
+from headwater.engine.publication import Generation
 from headwater.engine.reading import Reader
-from headwater.engine.store import Generation
 from headwater.errors import HeadwaterError
 from headwater.log.embedded.follow import microseconds
 from headwater.log.embedded.log import EmbeddedLog
@@ -49,7 +48,7 @@ class Freshness:
 
     def _unseen_since(self, current: Generation) -> int:
         if self._oldest is None or self._oldest[0] != current.position:
-            times = [self._first_after(topic, current.position) for topic in _topics(current.definition)]
+            times = [self._first_after(topic, current.position) for topic in current.definition.topics_read]
             # Commits without records of these topics: they count from when they were noticed.
             self._oldest = (current.position, min((at for at in times if at is not None), default=self._clock.now()))
         return self._oldest[1]
@@ -69,13 +68,6 @@ class Freshness:
         for batch in read:
             return microseconds(batch.records[AT][0].as_py())
         return None
-
-
-def _topics(definition: Mapping[str, Any]) -> list[str]:
-    """The topics that the views read."""
-    views = definition.get("views", {})
-    reads = [read for of_view in definition.get("reads", {}).values() for read in of_view]
-    return list(dict.fromkeys(read for read in reads if read not in views))
 
 
 def _first_segments(segments: Iterable[Segment], position: Position) -> list[Segment]:

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from headwater.engine.manifest import Size
+from headwater.engine.publication import Generation, Publication
 from headwater.engine.reading import Reader
-from headwater.engine.store import Generation, Published
 from headwater.errors import HeadwaterError
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.encoding import format_instant
 from headwater.model.position import Position
-from headwater.server.batches import freshness
 from headwater.server.freshness import Freshness
 from headwater.server.threads import Threads
 from headwater.system.background import kept
@@ -78,8 +77,8 @@ class History:
         self.sizes = Sizes()
         self._changed: Counter[str] = Counter()
         self._seen: tuple[int, int] | None = None
-        self._last: Published | None = None
-        self._published: list[Published] = []
+        self._last: Publication | None = None
+        self._published: list[Publication] = []
         self._count = 0
         self._moved = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -154,8 +153,8 @@ class History:
             behind=None if current is None else current.position.behind(position),
             freshness_seconds=self._freshness(current),
             batch=None if last is None else last.batch,
-            batch_seconds=None if last is None else last.stats.get("seconds"),
-            batch_records=None if last is None else last.stats.get("records"),
+            batch_seconds=None if last is None else last.stats.seconds,
+            batch_records=None if last is None else last.stats.records,
             topics=ends,
             views=dict(self._changed),
             lag=dict(lag),
@@ -164,7 +163,7 @@ class History:
     def _freshness(self, current: Generation | None) -> float | None:
         """How stale the views are; at least as stale as what was published since the last sample had become."""
         now = self._fresh.seconds(current)
-        waited = [freshness(one) or 0.0 for one in self._published]
+        waited = [one.freshness_seconds or 0.0 for one in self._published]
         return None if now is None else max([now, *waited])
 
     def _take_batches(self, current: Generation | None) -> None:
@@ -177,8 +176,8 @@ class History:
             same = self._seen[0] == current.id
             self._published = [one for one in published if not same or one.batch > self._seen[1]]
             for one in self._published:
-                self._changed.update(one.stats.get("changes") or {})
-        for view in current.definition.get("views", {}):
+                self._changed.update(one.stats.changes)
+        for view in current.definition.views:
             self._changed.setdefault(view, 0)
         self._seen = (current.id, current.batch)
         self._last = published[-1] if published else self._last

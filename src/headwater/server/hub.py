@@ -14,7 +14,7 @@ from contextlib import aclosing, suppress
 from datetime import timedelta
 from pathlib import Path
 
-from headwater.engine.reading import Reader, stored_schema
+from headwater.engine.reading import Reader
 from headwater.engine.subscription import Changes, Subscription
 from headwater.errors import HeadwaterError, InternalError, NotYet, UnknownView, UsageError
 from headwater.server import sse
@@ -194,7 +194,7 @@ class Hub:
             current = reader.current()
         if current is None:
             raise NotYet(None, None, 0)
-        stored_schema(current, self.view)
+        current.definition.view(self.view)
         return Mark(current.position, current.id)
 
     def _run(self, ring: Ring, start: Mark, tell: Callable[..., object]) -> None:

@@ -85,7 +85,7 @@ def pipeline_json(service: Service) -> dict[str, object]:
                 "batch": one.batch,
                 "position": str(one.position),
                 "created_at": instant(one.created_at),
-                "views": list(one.definition.get("views", {})),
+                "views": list(one.definition.views),
             }
             for one in reader.generations()
         ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from urllib.parse import unquote
@@ -10,8 +10,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 from starlette.responses import Response
 
-from headwater.engine.reading import decode_schema
-from headwater.engine.store import Generation
+from headwater.engine.arrangements import view_sizes
+from headwater.engine.publication import Generation
 from headwater.errors import Refused, UnknownView
 from headwater.model.ddl import format_type
 from headwater.model.encoding import json_rows
@@ -76,7 +76,7 @@ def _all(service: Service) -> tuple[Generation | None, list[dict[str, object]]]:
 
 def known(service: Service, current: Generation | None) -> list[str]:
     """The views that are published, and those that are to be."""
-    published = {} if current is None else current.definition.get("views", {})
+    published = {} if current is None else current.definition.views
     return list(dict.fromkeys([*published, *service.app.views]))
 
 
@@ -89,20 +89,19 @@ def check_view(service: Service, view: str) -> None:
 
 def summary(service: Service, current: Generation | None, view: str) -> dict[str, object]:
     """A view in a list."""
-    published: Mapping[str, Any] = {} if current is None else current.definition.get("views", {}).get(view, {})
-    reads = [] if current is None else current.definition.get("reads", {}).get(view, [])
-    schema = decode_schema(published["schema"]) if published else pa.schema([])
+    published = None if current is None else current.definition.views.get(view)
+    schema = pa.schema([]) if published is None else published.schema
     return {
         "name": view,
-        "sql": published.get("sql") or service.app.views.get(view, ""),
+        "sql": service.app.views.get(view, "") if published is None else published.sql,
         "columns": _columns(schema),
         "key": list(key_columns(service, view, schema)),
-        "reads": reads,
-        "size": size_json(service.history.sizes.state.get(f"view/{view}")),
+        "reads": [] if published is None else list(published.reads),
+        "size": size_json(view_sizes(service.history.sizes.state).get(view)),
         "changes_per_second": round(service.history.rates()["views"].get(view, 0.0), 3),
         "subscribers": service.subscribers().get(view, 0),
         "verification": service.verifications.state(view),
-        "published": bool(published),
+        "published": published is not None,
         "not_kept": service.processes.not_kept().get(view),
     }
 
@@ -134,33 +133,11 @@ def _detail(service: Service, view: str) -> dict[str, object]:
 
 def _explanation(service: Service, current: Generation, view: str) -> dict[str, object] | None:
     """The operators of a view, each with the size of its state, and what reaches them."""
-    whole = current.definition.get("explanation")
-    if not whole or view not in whole["views"]:
+    whole = current.definition.explanation
+    if view not in whole.views:
         return None
-    operators = {one["number"]: one for one in whole["operators"]}
-    needed, waiting = set[int](), [whole["views"][view]]
-    while waiting:
-        number = waiting.pop()
-        if number not in needed:
-            needed.add(number)
-            waiting += [given["producer"] for given in operators.get(number, {"inputs": []})["inputs"]]
-    sizes = service.history.sizes.state
-    return {
-        "publishes": whole["views"][view],
-        "origins": [one for one in whole["origins"] if one["number"] in needed],
-        "operators": [
-            {**one, "state": _state(str(number), sizes)} for number, one in operators.items() if number in needed
-        ],
-    }
-
-
-def _state(operator: str, sizes: Mapping[str, Any]) -> dict[str, object]:
-    mine = [size for part, size in sizes.items() if part == operator or part.startswith(f"{operator}/")]
-    return {
-        "rows": sum(one.rows for one in mine),
-        "bytes": sum(one.bytes for one in mine),
-        "files": sum(one.runs for one in mine),
-    }
+    shown = whole.of(view).with_state(service.history.sizes.state).to_json()
+    return {"publishes": whole.views[view], "origins": shown["origins"], "operators": shown["operators"]}
 
 
 async def content(call: Call) -> Response:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 
-from headwater.engine.store import Generation
-from headwater.server.batches import freshness
+from headwater.engine.publication import Generation
 from headwater.server.counters import Family, counter, gauge
 from headwater.server.processes import Process
 from headwater.server.readiness import upkeep_error
@@ -35,7 +34,7 @@ def _freshness(service: Service, current: Generation | None) -> Iterator[Family]
         )
         yield gauge("headwater_freshness_seconds", about, [({}, seconds)])
     published = service.reader.published(1)
-    waited = freshness(published[-1]) if published else None
+    waited = published[-1].freshness_seconds if published else None
     if waited is not None:
         about = "From a commit to its publication in the views, of the last batch."
         yield gauge("headwater_batch_freshness_seconds", about, [({}, waited)])

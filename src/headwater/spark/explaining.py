@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from headwater.engine.explanation import Explanation, Input, Operator, Origin
-from headwater.engine.manifest import Size
 from headwater.spark import flow
 from headwater.spark.catalyst import Expression, kind
 from headwater.spark.wording import condition, label, short
@@ -15,9 +14,9 @@ from headwater.views.topk import TopK
 _LINEAR = ("count", "sum")
 
 
-def explain(given: flow.Flow, state: Mapping[str, Size] | None) -> Explanation:
-    """The operators of all views. `state` has the sizes of arrangements, None if they are not those of this flow."""
-    operators = {number: _operator(given, one, state) for number, one in given.operators.items()}
+def explain(given: flow.Flow) -> Explanation:
+    """The operators of all views, without the size of their state."""
+    operators = {number: _operator(given, one) for number, one in given.operators.items()}
     views = {one.view: number for number, one in given.operators.items() if one.view is not None}
     origins = {number: _origin(source) for number, source in given.sources.items()}
     return Explanation(views, origins, operators)
@@ -30,7 +29,7 @@ def _origin(source: flow.Source) -> Origin:
     return Origin(source.number, f"{rows} constant {'row' if rows == 1 else 'rows'}")
 
 
-def _operator(given: flow.Flow, operator: flow.Operator, state: Mapping[str, Size] | None) -> Operator:
+def _operator(given: flow.Flow, operator: flow.Operator) -> Operator:
     edges = [edge for edge in given.edges if edge.operator == operator.number]
     linear, recomputed = _work(operator, edges)
     return Operator(
@@ -42,14 +41,8 @@ def _operator(given: flow.Flow, operator: flow.Operator, state: Mapping[str, Siz
         linear=linear,
         recomputed=recomputed,
         view=operator.view,
-        state=None if state is None else _state(operator.name, state),
+        state=None,
     )
-
-
-def _state(name: str, state: Mapping[str, Size]) -> Size:
-    """The size of an operator's state: all its parts."""
-    mine = [size for part, size in state.items() if part == name or part.startswith(f"{name}/")]
-    return Size(sum(one.rows for one in mine), sum(one.bytes for one in mine), sum(one.runs for one in mine))
 
 
 def _input(given: flow.Flow, edge: flow.Edge) -> Input:

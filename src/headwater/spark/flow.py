@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
+from headwater.engine.arrangements import arrangement_of
 from headwater.spark.catalyst import Expression, Node, Substitution, children, conjuncts, identity, kind
 from headwater.views.aggregate import Aggregate
 from headwater.views.kernel import Kernel
@@ -167,7 +168,7 @@ class Operator:
     @property
     def name(self) -> str:
         """What its state is called."""
-        return f"view/{self.view}" if self.view else str(self.number)
+        return arrangement_of(self.view) if self.view else str(self.number)
 
 
 @dataclass(frozen=True, slots=True)

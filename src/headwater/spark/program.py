@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
@@ -17,8 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
 from headwater.engine.batch import Batch, StageNote
+from headwater.engine.definition import DefinedTopic, DefinedView, Definition
+from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
-from headwater.engine.reading import encode_schema
 from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
@@ -51,8 +51,6 @@ from headwater.views.zset import HASH, WEIGHT
 
 VERSION = 5
 """Of how views are planned and kept. What was built by another version is built anew."""
-# What a definition says for readers, and what follows from the rest of it.
-_FOLLOWS = ("operators", "reads", "explanation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,33 +112,24 @@ class Program:
         return max(2, self.session.sparkContext.defaultParallelism)
 
     @property
-    def definition(self) -> dict[str, Any]:
-        views = {name: {"sql": view.sql, "schema": encode_schema(view.schema)} for name, view in self.views.items()}
-        topics = {name: [format_ddl(self._topics[name].schema), list(self._topics[name].key)] for name in self.topics}
-        functions = {function.name: function.fingerprint for function in self._functions}
-        operators = {
-            str(operator.number): {"level": operator.level, "label": label(operator)}
-            for operator in self.flow.operators.values()
-        }
-        return {
-            "version": VERSION,
-            "views": views,
-            "topics": topics,
-            "functions": functions,
-            "operators": operators,
-            "reads": {name: list(view.reads) for name, view in self.views.items()},
-            "explanation": self._explanation,
-        }
+    def definition(self) -> Definition:
+        return Definition(
+            VERSION,
+            {name: DefinedView(view.sql, view.schema, tuple(view.reads)) for name, view in self.views.items()},
+            {name: DefinedTopic(format_ddl(self._topics[name].schema), self._topics[name].key) for name in self.topics},
+            {function.name: function.fingerprint for function in self._functions},
+            self._explanation,
+        )
 
     @cached_property
-    def _explanation(self) -> dict[str, Any]:
+    def _explanation(self) -> Explanation:
         # For readers that have no Spark to ask.
-        return explain(self.flow, None).to_json()
+        return explain(self.flow)
 
     @property
     def fingerprint(self) -> str:
         """Of what the views are and of what is kept for them: state of the same fingerprint can be gone on with."""
-        kept = [meaning(self.definition), *self._layout]
+        kept = [self.definition.meaning, *self._layout]
         return hashlib.sha256(json.dumps(kept).encode()).hexdigest()
 
     def run(self, batch: Batch) -> list[StageNote]:
@@ -255,11 +244,6 @@ class Program:
         if name not in self._relations:
             self._relations[name] = self._planner.topic(self._topics[name], output)
         return self._relations[name].known_as(output, self.catalyst.alias)
-
-
-def meaning(definition: Mapping[str, Any]) -> str:
-    """What a definition says about the views, as text; operators follow from it."""
-    return json.dumps({name: part for name, part in definition.items() if name not in _FOLLOWS}, sort_keys=True)
 
 
 def topic_schema(topic: Topic) -> StructType:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
+from headwater.engine.definition import Definition
 from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
-from headwater.engine.manifest import Size
+from headwater.engine.publication import Excluded
 from headwater.engine.rehearsal import rehearse
-from headwater.engine.store import Excluded
 from headwater.errors import ExternalError, HeadwaterError
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import Position
 from headwater.spark.explaining import explain
-from headwater.spark.program import Program, meaning
+from headwater.spark.program import Program
 from headwater.spark.session import start_session
 from headwater.spark.verification import Batches, Verification
 
@@ -53,12 +52,12 @@ class Runtime:
             rehearse(self._log, self.program)
             self._warm = True
 
-    def defines(self, definition: Mapping[str, Any]) -> bool:
+    def defines(self, definition: Definition) -> bool:
         """Whether the views mean what a definition says, even if they are planned in another way now.
 
         The definition may lack views that cannot be run.
         """
-        return meaning(definition) == meaning(_narrowed(self.program.definition, definition))
+        return definition.meaning == self.program.definition.narrowed(definition).meaning
 
     def broken(self) -> dict[str, str]:
         """The views that can be planned and not run, each with the reason; what reads such a view is broken, too."""
@@ -88,20 +87,12 @@ class Runtime:
         views = {name: planned.sql for name, planned in self.program.views.items() if name in needed}
         return Program(self.program.session, self._log.topics(), views, self._functions)
 
-    def explain(self, state: Mapping[str, Size] | None) -> Explanation:
-        """The operators, with the size of their state where it is known."""
-        return explain(self.program.flow, state)
+    def explain(self) -> Explanation:
+        """The operators of all views."""
+        return explain(self.program.flow)
 
     def verify(self, view: str, content: pa.Table, position: Position, excluded: Sequence[Excluded]) -> Verification:
         """Compares the content of a view at a position with what its query gives."""
         if self._batches is None:
             self._batches = Batches(self.program, self._log, self._functions)
         return self._batches.verify(view, content, position, excluded)
-
-
-def _narrowed(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """A definition with those views and topics only that another one has."""
-    kept = {
-        part: {name: one for name, one in mine[part].items() if name in other[part]} for part in ("views", "topics")
-    }
-    return {**mine, **kept}

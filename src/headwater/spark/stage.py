@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from headwater.engine.arrangements import part_of
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.merging import merge
 from headwater.engine.runs import Hashes, RunWriter, keep_open, lookup
@@ -271,7 +272,7 @@ def _distinct(hashes: Hashes) -> Hashes:
 
 def arrangement(operator: StageOperator, part: str) -> str:
     """What a part of an operator's state is called."""
-    return operator.name if operator.is_view else f"{operator.name}/{part}"
+    return operator.name if operator.is_view else part_of(operator.number, part)
 
 
 def part_schema(part: Part) -> pa.Schema:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.engine.comparison import DOUBLES_WITHIN, Difference, differences, has_doubles, unexplained
 from headwater.engine.functions import Function
-from headwater.engine.store import Excluded
+from headwater.engine.publication import Excluded
 from headwater.errors import HeadwaterError, ViewFailed
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.topic import Topic

@@ -15,9 +15,12 @@ from typing import Protocol
 
 import numpy as np
 
+from headwater.engine.arrangements import arrangement_of
 from headwater.engine.database import NAME as STORE
 from headwater.engine.database import WITNESS as STORE_WITNESS
 from headwater.engine.database import Database
+from headwater.engine.definition import Definition
+from headwater.engine.publication import BatchCommit
 from headwater.engine.runs import Run
 from headwater.engine.store import Store
 from headwater.errors import HeadwaterError
@@ -209,7 +212,7 @@ def _build_log(directory: Path, used: Path) -> None:
 
 def _build_store(directory: Path, used: Path) -> None:
     with Store(directory) as store:
-        epoch, generation = store.take_over(), store.open_generation("one", {"views": {"totals": {}}}).id
+        epoch, generation = store.take_over(), store.open_generation("one", Definition()).id
         _publish(store, generation, epoch, batch=1)
     with Store(directory) as store:
         _publish(store, generation, store.take_over(), batch=2)
@@ -217,7 +220,7 @@ def _build_store(directory: Path, used: Path) -> None:
 
 
 def _publish(store: Store, generation: int, epoch: int, *, batch: int) -> None:
-    run = Run("view/totals", f"{batch}.run", 0, batch, batch, 10, 1000)
+    run = Run(arrangement_of("totals"), f"{batch}.run", 0, batch, batch, 10, 1000)
     (store.runs_directory / run.file).touch()
     position = commit_position(batch)
-    store.commit(generation, epoch, batch, position, [run], (), {"totals": [run]}, {"rows": 10}, promote=True)
+    store.commit(BatchCommit(generation, epoch, batch, position, [run], changes={"totals": [run]}, promote=True))

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headwater.engine import merging, runs
+from headwater.engine.arrangements import arrangement_of
 from headwater.engine.manifest import Merge
 from headwater.engine.merging import merge
-from headwater.engine.reading import Reader, arrangement_of
+from headwater.engine.publication import BatchCommit
+from headwater.engine.reading import Reader
 from headwater.engine.runs import HIGHEST, LOWEST, Run, RunWriter, forget_open_runs, lookup, rows_of
 from headwater.engine.store import GRACE, HISTORY_AGE_MAX, Store
 from headwater.engine.subscription import Subscription
@@ -101,7 +103,9 @@ class StoreMachine(RuleBasedStateMachine):
         view = arrangement_of("v")
         changes = {"v": [run for run in added if run.arrangement == view]}
         self.batch += 1
-        self.store.commit(self.generation, self.epoch, self.batch, at(self.batch), added, merges, changes, promote=True)
+        self.store.commit(
+            BatchCommit(self.generation, self.epoch, self.batch, at(self.batch), added, merges, changes, promote=True)
+        )
         for name, table in tables.items():
             total = self.model[name]
             for row, weight in content(table).items():
@@ -125,7 +129,9 @@ class StoreMachine(RuleBasedStateMachine):
             newer = other.take_over()
         added, merges = self.write({name: zset(*rows) for name, rows in deltas.items()}, 1)
         with pytest.raises(Fenced):
-            self.store.commit(self.generation, self.epoch, self.batch + 1, at(self.batch + 1), added, merges)
+            self.store.commit(
+                BatchCommit(self.generation, self.epoch, self.batch + 1, at(self.batch + 1), added, merges)
+            )
         self.epoch = newer
 
     @precondition(lambda self: (self.collected_unfollowed + 1) * (GRACE + timedelta(minutes=1)) < HISTORY_AGE_MAX)

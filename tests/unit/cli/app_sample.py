@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
-from headwater.engine.reading import encode_schema
+from headwater.engine.arrangements import arrangement_of
+from headwater.engine.definition import DefinedView, Definition
+from headwater.engine.explanation import Explanation, Operator
+from headwater.engine.publication import BatchCommit
 from headwater.engine.runs import RunWriter
 from headwater.engine.store import Store
 from headwater.log.embedded.log import open_log
@@ -37,11 +39,15 @@ def write_application(directory: Path) -> Path:
     return file
 
 
-def definition(views: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "views": {name: {"sql": sql, "schema": encode_schema(COLUMNS)} for name, sql in views.items()},
-        "operators": {"2": {"level": 1, "label": "table orders by id"}, "10": {"level": 2, "label": "aggregate by x"}},
+def definition(views: Mapping[str, str]) -> Definition:
+    operators = {
+        number: Operator(number, level, label, [], [], [], None, None)
+        for number, level, label in ((2, 1, "table orders by id"), (10, 2, "aggregate by x"))
     }
+    return Definition(
+        views={name: DefinedView(sql, COLUMNS) for name, sql in views.items()},
+        explanation=Explanation(operators=operators),
+    )
 
 
 def publish(directory: Path, *, sql: str = SQL) -> None:
@@ -55,9 +61,9 @@ def publish(directory: Path, *, sql: str = SQL) -> None:
         epoch = store.take_over()
         generation = store.open_generation("one", definition({"revenue": sql}))
         writer = RunWriter(store.runs_directory, name="test")
-        for arrangement in ("view/revenue", "2/rows", "10/rows", "10/sums"):
+        for arrangement in (arrangement_of("revenue"), "2/rows", "10/rows", "10/sums"):
             writer.add(arrangement, table)
         added = writer.close()
-        changes = {"revenue": [run for run in added if run.arrangement == "view/revenue"]}
+        changes = {"revenue": [run for run in added if run.arrangement == arrangement_of("revenue")]}
         position = commit_position(7)
-        store.commit(generation.id, epoch, 1, position, added, changes=changes, promote=True)
+        store.commit(BatchCommit(generation.id, epoch, 1, position, added, changes=changes, promote=True))

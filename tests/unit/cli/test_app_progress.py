@@ -12,7 +12,7 @@ from rich.console import Console
 from headwater.cli.app_progress import Board, display, progress_json, progress_line
 from headwater.engine.manifest import Size
 from headwater.engine.pipeline import Progress
-from headwater.engine.store import Excluded
+from headwater.engine.publication import Excluded
 from headwater.log.embedded.position import commit_position
 
 

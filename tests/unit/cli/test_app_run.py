@@ -6,10 +6,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -17,6 +16,7 @@ import pytest
 from headwater.app import App
 from headwater.cli.app_run import Ending
 from headwater.engine.batch import Batch, StageNote
+from headwater.engine.definition import Definition
 from headwater.errors import InternalError, RecordFailed, SparkStopped, WorkerLost
 from headwater.log.embedded.log import open_log
 from headwater.server.running import Server
@@ -36,7 +36,7 @@ class Program:
         self.on_run: Callable[[Batch], None] = lambda _: None
 
     @property
-    def definition(self) -> Mapping[str, Any]:
+    def definition(self) -> Definition:
         return definition({"revenue": "SELECT 1"})
 
     def run(self, batch: Batch) -> list[StageNote]:

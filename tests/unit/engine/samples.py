@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from headwater.engine.arrangements import arrangement_of
+from headwater.engine.definition import DefinedView, Definition
 from headwater.engine.manifest import Merge
 from headwater.engine.merging import merge
-from headwater.engine.reading import arrangement_of, encode_schema
+from headwater.engine.publication import BatchCommit, BatchStats
 from headwater.engine.runs import Run, RunWriter, load
 from headwater.engine.store import Store
 from headwater.log.embedded.position import commit_position
@@ -67,8 +70,8 @@ def write(store: Store, changes: Mapping[str, pa.Table]) -> list[Run]:
     return writer.close()
 
 
-def definition(*views: str, columns: pa.Schema = COLUMNS) -> dict[str, Any]:
-    return {"views": {view: {"schema": encode_schema(columns)} for view in views}}
+def definition(*views: str, columns: pa.Schema = COLUMNS, sql: str = "", reads: Sequence[str] = ()) -> Definition:
+    return Definition(views={view: DefinedView(sql, columns, tuple(reads)) for view in views})
 
 
 class Driver:
@@ -78,15 +81,15 @@ class Driver:
         self,
         directory: Path,
         fingerprint: str = "one",
-        views: Iterable[str] = ("v",),
+        views: Sequence[str] = ("v",),
         *,
-        about: Mapping[str, Any] | None = None,
+        defined: Definition | None = None,
         **store_options: Any,
     ) -> None:
         self.store = Store(directory, **store_options)
         self._storage: Storage | None = store_options.get("storage")
         self.epoch = self.store.take_over()
-        self.generation = self.store.open_generation(fingerprint, {**definition(*views), **(about or {})}).id
+        self.generation = self.store.open_generation(fingerprint, defined or definition(*views)).id
         self.batch = self.store.generation(self.generation).batch
 
     def publish(
@@ -111,15 +114,15 @@ class Driver:
         by_view = {view: [run for run in added if run.arrangement == arrangement_of(view)] for view in changes}
         self.batch += 1
         reached = at(self.batch if position is None else position)
-        told = {
-            "records": len(changes),
-            "seconds": 0.01,
-            "changes": {view: table.num_rows for view, table in changes.items()},
-            "committed_at": time.time_ns() // 1000,
-            **(stats or {}),
-        }
+        told = BatchStats(
+            records=len(changes),
+            seconds=0.01,
+            changes={view: table.num_rows for view, table in changes.items()},
+            committed_at=time.time_ns() // 1000,
+        )
+        told = replace(told, **(stats or {}))
         self.store.commit(
-            self.generation, self.epoch, self.batch, reached, added, merges, by_view, told, promote=promote
+            BatchCommit(self.generation, self.epoch, self.batch, reached, added, merges, by_view, told, promote=promote)
         )
 
     def close(self) -> None:

@@ -80,7 +80,7 @@ def test_batches_are_read_from_any_process(tmp_path: Path) -> None:
         for _ in range(4):
             driver.publish({"v": zset((1, 1, "a", 1))})
         assert [one.batch for one in reader.published(3)] == [2, 3, 4]
-        assert reader.published(1)[0].stats["changes"] == {"v": 1}
+        assert reader.published(1)[0].stats.changes == {"v": 1}
     driver.close()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.engine.batch import Batch, StageNote
+from headwater.engine.definition import Definition
 from headwater.engine.isolation import NAMED_MAX, Isolated, isolate
 from headwater.errors import ViewFailed
 from headwater.log.embedded.log import EmbeddedLog, open_log
@@ -24,7 +25,7 @@ class Divisions:
     """A view that divides by the newest `h` of every id less the newest `v`, as a join of two tables would."""
 
     topics: Sequence[str] = ("t", "u")
-    definition: Mapping[str, Any] = {}
+    definition = Definition()
     fingerprint = ""
     tasks = 1
 

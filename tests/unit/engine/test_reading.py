@@ -9,11 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from headwater.engine import runs as runs_module
-from headwater.engine.reading import Reader, Snapshot, decode_schema, encode_schema
+from headwater.engine.reading import Reader, Snapshot
 from headwater.engine.runs import forget_open_runs
 from headwater.engine.store import GRACE, HISTORY_AGE_MAX, REPLACED_KEPT
 from headwater.errors import Determinate, InternalError, NotYet, StateCorrupt, UnknownView
@@ -147,13 +146,6 @@ def test_a_row_that_is_there_less_than_no_times_is_a_bug(driver: Driver, reader:
     driver.publish({"v": zset((1, 1, "a", -1))})
     with pytest.raises(InternalError):
         reader.read(["v"])
-
-
-def test_columns_survive_a_definition() -> None:
-    columns = pa.schema(
-        [("d", pa.decimal128(12, 2)), ("t", pa.timestamp("us", "UTC")), ("s", pa.struct([("x", pa.list_(pa.int8()))]))]
-    )
-    assert decode_schema(encode_schema(columns)).equals(columns)
 
 
 def test_a_reader_keeps_open_what_its_views_are_made_of_now(tmp_path: Path) -> None:

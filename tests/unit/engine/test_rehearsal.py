@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from headwater.engine.batch import Batch, StageNote
+from headwater.engine.definition import Definition
 from headwater.engine.rehearsal import ROWS, rehearse
 from headwater.errors import WorkerLost
 from headwater.log.embedded.log import EmbeddedLog, open_log
@@ -20,7 +20,7 @@ class Program:
     fingerprint = "one"
     topics = ("events", "orders")
     tasks = 1
-    definition: Mapping[str, Any] = {}
+    definition = Definition()
 
     def __init__(self, on_run: Callable[[Batch], None] = lambda _: None) -> None:
         self.batches: list[Batch] = []

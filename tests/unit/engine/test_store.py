@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 
 from headwater.engine import store as store_module
+from headwater.engine.definition import Definition
 from headwater.engine.manifest import Merge, Piece
 from headwater.engine.merging import TIER_RUNS_MAX, merge
+from headwater.engine.publication import BatchCommit, BatchStats, Excluded
 from headwater.engine.runs import RunWriter, forget_open_runs
 from headwater.engine.store import (
     GRACE,
     HISTORY_AGE_MAX,
     REPLACED_KEPT,
     RETIRED_KEPT,
-    Excluded,
     Store,
     delete_state,
 )  # fmt: skip
@@ -25,8 +26,9 @@ from headwater.errors import DiskFull, Fenced, Indeterminate, InternalError, Sto
 from headwater.system.sqlite import SQLITE_FULL, SQLITE_IOERR, Connection, error_of
 from headwater.system.storage import Storage
 from headwater.testing.clock import ManualClock
-from tests.unit.engine.samples import Driver, Unsynced, at, stored, write, zset
+from tests.unit.engine.samples import Driver, Unsynced, at, definition, stored, write, zset
 
+DEFINITION = definition("v")
 ONE, TWO = zset((1, 1, "a", 1)), zset((2, 2, "b", 1))
 
 
@@ -48,77 +50,79 @@ def files(store: Store) -> set[str]:
 
 class TestCommit:
     def test_everything_is_there_afterwards(self, store: Store) -> None:
-        generation, epoch = store.open_generation("one", {"a": 1}), store.take_over()
+        generation, epoch = store.open_generation("one", DEFINITION), store.take_over()
         runs = write(store, {"x": ONE, "view/v": TWO})
         refused = Excluded("v", "orders", 0, 7, "division by zero")
-        store.commit(generation.id, epoch, 1, at(5), runs, (), {"v": runs[1:]}, {"rows": 2}, excluded=[refused])
+        store.commit(
+            BatchCommit(generation.id, epoch, 1, at(5), runs, (), {"v": runs[1:]}, BatchStats(2), excluded=[refused])
+        )
         assert stored(store, generation.id, "x") == {(1, 1, "a"): 1}
         now = store.generation(generation.id)
-        assert (now.batch, now.position, now.status, now.definition) == (1, at(5), "building", {"a": 1})
+        assert (now.batch, now.position, now.status, now.definition) == (1, at(5), "building", DEFINITION)
         (published,) = store.published(generation.id)
-        assert (published.batch, published.position, published.stats) == (1, at(5), {"rows": 2})
+        assert (published.batch, published.position, published.stats) == (1, at(5), BatchStats(2))
         assert store.excluded(generation.id) == [refused]
         assert {name: size.rows for name, size in store.sizes(generation.id).items()} == {"x": 1, "view/v": 1}
 
     def test_it_is_there_for_who_opens_the_store_later(self, store: Store) -> None:
-        generation, epoch = store.open_generation("one", {}), store.take_over()
-        store.commit(generation.id, epoch, 1, at(5), write(store, {"x": ONE}))
+        generation, epoch = store.open_generation("one", Definition()), store.take_over()
+        store.commit(BatchCommit(generation.id, epoch, 1, at(5), write(store, {"x": ONE})))
         with Store(store.directory) as other:
-            assert other.open_generation("one", {}).id == generation.id
+            assert other.open_generation("one", Definition()).id == generation.id
             assert stored(other, generation.id, "x") == {(1, 1, "a"): 1}
-            store.commit(generation.id, epoch, 2, at(6), write(store, {"x": TWO}))
+            store.commit(BatchCommit(generation.id, epoch, 2, at(6), write(store, {"x": TWO})))
             assert stored(other, generation.id, "x") == {(1, 1, "a"): 1, (2, 2, "b"): 1}
 
     def test_an_older_epoch_is_fenced(self, store: Store) -> None:
-        generation, old = store.open_generation("one", {}), store.take_over()
+        generation, old = store.open_generation("one", Definition()), store.take_over()
         with Store(store.directory) as other:
             new = other.take_over()
             with pytest.raises(Fenced) as caught:
-                store.commit(generation.id, old, 1, at(1), write(store, {"x": ONE}))
-            other.commit(generation.id, new, 1, at(1), [])
+                store.commit(BatchCommit(generation.id, old, 1, at(1), write(store, {"x": ONE})))
+            other.commit(BatchCommit(generation.id, new, 1, at(1), []))
         assert (caught.value.kind, caught.value.name) == ("pipeline", "shop")
         assert store.runs(generation.id) == {}
 
     @pytest.mark.parametrize("batch", [0, 1, 3])
     def test_a_batch_follows_the_last(self, store: Store, batch: int) -> None:
-        generation, epoch = store.open_generation("one", {}), store.take_over()
-        store.commit(generation.id, epoch, 1, at(1), [])
+        generation, epoch = store.open_generation("one", Definition()), store.take_over()
+        store.commit(BatchCommit(generation.id, epoch, 1, at(1), []))
         with pytest.raises(InternalError):
-            store.commit(generation.id, epoch, batch, at(2), write(store, {"x": ONE}))
+            store.commit(BatchCommit(generation.id, epoch, batch, at(2), write(store, {"x": ONE})))
         assert store.runs(generation.id) == {}
 
     def test_positions_never_go_back(self, store: Store) -> None:
-        generation, epoch = store.open_generation("one", {}), store.take_over()
-        store.commit(generation.id, epoch, 1, at(5), [])
+        generation, epoch = store.open_generation("one", Definition()), store.take_over()
+        store.commit(BatchCommit(generation.id, epoch, 1, at(5), []))
         with pytest.raises(InternalError):
-            store.commit(generation.id, epoch, 2, at(4), [])
+            store.commit(BatchCommit(generation.id, epoch, 2, at(4), []))
 
     def test_a_view_does_not_change_at_a_position_that_was_published(self, store: Store) -> None:
-        generation, epoch = store.open_generation("one", {}), store.take_over()
-        store.commit(generation.id, epoch, 1, at(5), [])
+        generation, epoch = store.open_generation("one", Definition()), store.take_over()
+        store.commit(BatchCommit(generation.id, epoch, 1, at(5), []))
         runs = write(store, {"view/v": ONE})
         with pytest.raises(InternalError):
-            store.commit(generation.id, epoch, 2, at(5), runs, (), {"v": runs})
-        store.commit(generation.id, epoch, 2, at(5), [], promote=True)
+            store.commit(BatchCommit(generation.id, epoch, 2, at(5), runs, (), {"v": runs}))
+        store.commit(BatchCommit(generation.id, epoch, 2, at(5), [], promote=True))
 
     def test_a_file_that_is_missing_is_not_committed(self, store: Store) -> None:
-        generation, epoch = store.open_generation("one", {}), store.take_over()
+        generation, epoch = store.open_generation("one", Definition()), store.take_over()
         (run,) = write(store, {"x": ONE})
         (store.runs_directory / run.file).unlink()
         with pytest.raises(InternalError, match=run.file):
-            store.commit(generation.id, epoch, 1, at(1), [run])
+            store.commit(BatchCommit(generation.id, epoch, 1, at(1), [run]))
 
     def test_a_merge_of_runs_that_are_gone_is_not_committed(self, store: Store) -> None:
-        generation, epoch = store.open_generation("one", {}), store.take_over()
+        generation, epoch = store.open_generation("one", Definition()), store.take_over()
         for batch in range(1, 5):
-            store.commit(generation.id, epoch, batch, at(batch), write(store, {"x": ONE}))
+            store.commit(BatchCommit(generation.id, epoch, batch, at(batch), write(store, {"x": ONE})))
         writer = RunWriter(store.runs_directory, name="task")
         done = merge(store.runs_directory, writer, store.runs(generation.id)["x"])
         writer.close()
-        store.commit(generation.id, epoch, 5, at(5), [], [done])
+        store.commit(BatchCommit(generation.id, epoch, 5, at(5), [], [done]))
         assert stored(store, generation.id, "x") == {(1, 1, "a"): 4}
         with pytest.raises(InternalError):
-            store.commit(generation.id, epoch, 6, at(6), [], [done])
+            store.commit(BatchCommit(generation.id, epoch, 6, at(6), [], [done]))
         assert len(store.runs(generation.id)["x"]) == 1
 
     @pytest.mark.parametrize(("code", "error"), [(SQLITE_FULL, DiskFull), (SQLITE_IOERR, Indeterminate)])
@@ -135,66 +139,66 @@ class TestCommit:
 
         storage = Failing()
         with Store(tmp_path / "failing", storage=storage) as store:
-            generation, epoch = store.open_generation("one", {}), store.take_over()
+            generation, epoch = store.open_generation("one", Definition()), store.take_over()
             storage.fails = True
             with pytest.raises(error):
-                store.commit(generation.id, epoch, 1, at(1), write(store, {"x": ONE}))
+                store.commit(BatchCommit(generation.id, epoch, 1, at(1), write(store, {"x": ONE})))
             storage.fails = False
             assert store.runs(generation.id) == {}
-            store.commit(generation.id, epoch, 1, at(1), write(store, {"x": ONE}))
+            store.commit(BatchCommit(generation.id, epoch, 1, at(1), write(store, {"x": ONE})))
             assert stored(store, generation.id, "x") == {(1, 1, "a"): 1}
 
 
 class TestGenerations:
     def test_nothing_is_current_before_it_is_promoted(self, store: Store) -> None:
-        generation, epoch = store.open_generation("one", {}), store.take_over()
+        generation, epoch = store.open_generation("one", Definition()), store.take_over()
         assert store.current() is None
-        store.commit(generation.id, epoch, 1, at(3), [], promote=True)
+        store.commit(BatchCommit(generation.id, epoch, 1, at(3), [], promote=True))
         current = store.current()
         assert current is not None
         assert (current.id, current.status, current.promoted_position) == (generation.id, "current", at(3))
 
     def test_a_new_one_takes_the_place_of_the_current_one_in_one_commit(self, store: Store) -> None:
-        first, epoch = store.open_generation("one", {}), store.take_over()
-        store.commit(first.id, epoch, 1, at(3), write(store, {"x": ONE}), promote=True)
-        second = store.open_generation("two", {})
-        store.commit(second.id, epoch, 1, at(2), write(store, {"x": TWO}))
+        first, epoch = store.open_generation("one", Definition()), store.take_over()
+        store.commit(BatchCommit(first.id, epoch, 1, at(3), write(store, {"x": ONE}), promote=True))
+        second = store.open_generation("two", Definition())
+        store.commit(BatchCommit(second.id, epoch, 1, at(2), write(store, {"x": TWO})))
         assert [found.status for found in store.generations()] == ["current", "building"]
-        store.commit(second.id, epoch, 2, at(3), [], promote=True)
+        store.commit(BatchCommit(second.id, epoch, 2, at(3), [], promote=True))
         assert [found.status for found in store.generations()] == ["retired", "current"]
         assert stored(store, first.id, "x") == {(1, 1, "a"): 1}
         with pytest.raises(InternalError):
-            store.commit(first.id, epoch, 2, at(4), [])
+            store.commit(BatchCommit(first.id, epoch, 2, at(4), []))
 
     def test_one_that_is_behind_is_not_promoted(self, store: Store) -> None:
-        first, epoch = store.open_generation("one", {}), store.take_over()
-        store.commit(first.id, epoch, 1, at(3), [], promote=True)
-        second = store.open_generation("two", {})
+        first, epoch = store.open_generation("one", Definition()), store.take_over()
+        store.commit(BatchCommit(first.id, epoch, 1, at(3), [], promote=True))
+        second = store.open_generation("two", Definition())
         with pytest.raises(InternalError):
-            store.commit(second.id, epoch, 1, at(2), [], promote=True)
+            store.commit(BatchCommit(second.id, epoch, 1, at(2), [], promote=True))
         assert [found.status for found in store.generations()] == ["current", "building"]
 
     def test_one_that_nobody_wants_any_more_is_given_up(self, store: Store) -> None:
-        first, epoch = store.open_generation("one", {}), store.take_over()
-        store.commit(first.id, epoch, 1, at(1), [])
-        second = store.open_generation("two", {})
+        first, epoch = store.open_generation("one", Definition()), store.take_over()
+        store.commit(BatchCommit(first.id, epoch, 1, at(1), []))
+        second = store.open_generation("two", Definition())
         assert [found.status for found in store.generations()] == ["retired", "building"]
-        store.commit(second.id, epoch, 1, at(1), [])
-        third = store.open_generation("one", {})
+        store.commit(BatchCommit(second.id, epoch, 1, at(1), []))
+        third = store.open_generation("one", Definition())
         assert third.id not in {first.id, second.id}
 
     def test_one_that_never_had_a_batch_leaves_nothing_behind(self, store: Store) -> None:
         for _ in range(3):
-            store.open_generation("one", {})
-            store.open_generation("two", {})
+            store.open_generation("one", Definition())
+            store.open_generation("two", Definition())
         assert [found.fingerprint for found in store.generations()] == ["two"]
 
 
 class TestCollect:
     def test_files_without_a_name_go_after_a_while(self, store: Store, clock: ManualClock) -> None:
-        generation, epoch = store.open_generation("one", {}), store.take_over()
+        generation, epoch = store.open_generation("one", Definition()), store.take_over()
         kept = write(store, {"x": ONE})
-        store.commit(generation.id, epoch, 1, at(1), kept)
+        store.commit(BatchCommit(generation.id, epoch, 1, at(1), kept))
         (left_over,) = write(store, {"x": TWO})
         assert store.collect().files == 0
         assert left_over.file in files(store)
@@ -219,11 +223,11 @@ class TestCollect:
         driver.close()
 
     def test_a_retired_generation_goes_after_a_while(self, store: Store, clock: ManualClock) -> None:
-        first, epoch = store.open_generation("one", {}), store.take_over()
-        store.commit(first.id, epoch, 1, at(1), write(store, {"x": ONE}), promote=True)
-        second = store.open_generation("two", {})
+        first, epoch = store.open_generation("one", Definition()), store.take_over()
+        store.commit(BatchCommit(first.id, epoch, 1, at(1), write(store, {"x": ONE}), promote=True))
+        second = store.open_generation("two", Definition())
         kept = write(store, {"x": ONE})
-        store.commit(second.id, epoch, 1, at(1), kept, promote=True)
+        store.commit(BatchCommit(second.id, epoch, 1, at(1), kept, promote=True))
         assert store.collect().generations == 0
         clock.advance(max(RETIRED_KEPT, GRACE) + timedelta(minutes=1))
         assert store.collect().generations == 1
@@ -233,12 +237,12 @@ class TestCollect:
         assert files(store) == {kept[0].file}
 
     def test_a_file_that_was_merged_goes_sooner(self, store: Store, clock: ManualClock) -> None:
-        generation, epoch = store.open_generation("one", {}), store.take_over()
+        generation, epoch = store.open_generation("one", Definition()), store.take_over()
         (first,) = write(store, {"x": ONE})
-        store.commit(generation.id, epoch, 1, at(1), [first])
+        store.commit(BatchCommit(generation.id, epoch, 1, at(1), [first]))
         (second,) = write(store, {"x": ONE})
         piece = Piece(first, first.low, first.high, 0, first.rows)
-        store.commit(generation.id, epoch, 2, at(2), [], [Merge((piece,), (second,))])
+        store.commit(BatchCommit(generation.id, epoch, 2, at(2), [], [Merge((piece,), (second,))]))
         assert store.collect().files == 0
         clock.advance(REPLACED_KEPT + timedelta(seconds=1))
         (left_over,) = write(store, {"x": TWO})
@@ -270,15 +274,15 @@ class TestCollect:
 
 class TestDeleting:
     def test_it_starts_anew_and_fences_who_runs(self, store: Store) -> None:
-        generation, epoch = store.open_generation("one", {}), store.take_over()
-        store.commit(generation.id, epoch, 1, at(1), write(store, {"x": ONE}), promote=True)
+        generation, epoch = store.open_generation("one", Definition()), store.take_over()
+        store.commit(BatchCommit(generation.id, epoch, 1, at(1), write(store, {"x": ONE}), promote=True))
         store.delete_state()
         assert (store.current(), store.generations(), files(store)) == (None, [], set())
         with pytest.raises(Fenced):
-            store.commit(generation.id, epoch, 2, at(2), [])
+            store.commit(BatchCommit(generation.id, epoch, 2, at(2), []))
         with pytest.raises(UsageError):
             store.runs(generation.id)
-        again = store.open_generation("one", {})
+        again = store.open_generation("one", Definition())
         assert (again.batch, again.id > generation.id) == (0, True)
 
     def test_a_damaged_store_can_be_deleted(self, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ class Feed(Part):
         """Where the view is now; None if it is not there yet."""
         with Reader(self._directory) as reader:
             current = reader.current()
-        if current is None or self.view not in current.definition["views"]:
+        if current is None or self.view not in current.definition.views:
             return None
         return Mark(current.position, current.id)
 

@@ -1,0 +1,116 @@
+"""What a pipeline commits and what becomes of it: batches, generations, publications, and records that views refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from headwater.engine.definition import Definition
+from headwater.engine.manifest import Merge
+from headwater.engine.runs import Run
+from headwater.model.position import Position
+
+Status = Literal["building", "current", "retired"]
+"""A generation is built, becomes the one that readers see, and is replaced by the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One definition of a pipeline with all its state. `batch` and `position` are those of its last commit."""
+
+    id: int
+    fingerprint: str
+    definition: Definition
+    status: Status
+    batch: int
+    position: Position
+    promoted_position: Position | None
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStats:
+    """What a batch did.
+
+    `seconds` is how long it took, `operators` has the rows into and out of each operator, `changes` the changed rows of
+    each view, and `committed_at` when the last commit that it covers was made, in microseconds.
+    """
+
+    records: int = 0
+    seconds: float = 0.0
+    operators: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
+    committed_at: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "records": self.records,
+            "seconds": self.seconds,
+            "operators": dict(self.operators),
+            "changes": dict(self.changes),
+            "committed_at": self.committed_at,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> BatchStats:
+        operators = {int(number): (rows_in, rows_out) for number, (rows_in, rows_out) in value["operators"].items()}
+        return cls(value["records"], value["seconds"], operators, value["changes"], value["committed_at"])
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """One commit of a generation. `published_at` is in microseconds."""
+
+    batch: int
+    position: Position
+    published_at: int
+    stats: BatchStats
+
+    @property
+    def freshness_seconds(self) -> float | None:
+        """The time from the last commit that the batch covers to its publication."""
+        committed_at = self.stats.committed_at
+        return None if committed_at is None else max(0.0, (self.published_at - committed_at) / 1e6)
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """A record that a view refuses, and why."""
+
+    view: str
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCommit:
+    """Everything that one batch makes true.
+
+    `epoch` is that of the driver, `batch` the number after the generation's last. `added` are the new runs of all
+    arrangements, `merges` what takes the place of older ones, and `changes` those of the new runs that are a view's
+    change. With `promote` the generation becomes the one that readers see, and the one that was is retired.
+    """
+
+    generation: int
+    epoch: int
+    batch: int
+    position: Position
+    added: Sequence[Run] = ()
+    merges: Sequence[Merge] = ()
+    changes: Mapping[str, Sequence[Run]] = field(default_factory=dict)
+    stats: BatchStats = field(default_factory=BatchStats)
+    promote: bool = False
+    excluded: Sequence[Excluded] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a collection removed."""
+
+    files: int
+    bytes: int
+    changes: int
+    generations: int
