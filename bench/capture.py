@@ -207,7 +207,7 @@ def latency(bench: Bench, rate: int, seconds: int) -> Iterator[Line]:
 
         def follow() -> None:
             for batch in log.batches(
-                "shop.orders", start="latest", columns=["_headers"], follow=True, patience=timedelta(seconds=5)
+                "shop.orders", start="latest", columns=["_headers"], follow=True, idle_timeout=timedelta(seconds=5)
             ):
                 now = datetime.now(UTC).timestamp()
                 delays.append(now - committed_at(batch.records["_headers"]))

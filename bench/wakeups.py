@@ -63,7 +63,7 @@ def _wake_ups(directory: Path, commits: int) -> list[float]:
 def _follow(directory: Path, commits: int, connection: Connection) -> None:
     received: list[int] = []
     with hw.open(directory, upkeep=False) as log:
-        batches = log.batches("records", follow=True, patience=PATIENCE)
+        batches = log.batches("records", follow=True, idle_timeout=PATIENCE)
         next(batches)
         connection.send("ready")
         for batch in batches:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from headwater.engine.publication import Excluded, Generation
 from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.engine.subscription import Subscription
 from headwater.errors import UnknownView, ViewNotKept
+from headwater.model.durations import Duration, duration_of
 from headwater.model.position import Position, check_position
 
 if TYPE_CHECKING:
@@ -39,31 +39,31 @@ class Published:
         """The views that can be planned and not run, each with the reason; known once the pipeline has begun."""
         return dict(self._not_kept)
 
-    def read(self, view: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> pa.Table:
+    def read(self, view: str, *, at_least: Position | None = None, timeout: Duration = WAIT) -> pa.Table:
         """The rows of a view, at a position that is at least the given one."""
         return self.snapshot([view], at_least=at_least, timeout=timeout).tables[view]
 
     def snapshot(
-        self, views: Sequence[str] | None = None, *, at_least: Position | None = None, timeout: timedelta = WAIT
+        self, views: Sequence[str] | None = None, *, at_least: Position | None = None, timeout: Duration = WAIT
     ) -> Snapshot:
         """The rows of several views (all, if none are named), all at one position."""
         check_position(at_least)
         for view in views or ():
             self._check_kept(view)
         kept = [name for name in self._views if name not in self._not_kept] if views is None else list(views)
-        return self._open_reader().read(kept, at_least, timeout)
+        return self._open_reader().read(kept, at_least, duration_of("timeout", timeout))
 
-    def query(self, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> pa.Table:
+    def query(self, sql: str, *, at_least: Position | None = None, timeout: Duration = WAIT) -> pa.Table:
         """Runs SQL over the views, all at one position. It is DuckDB's SQL, and only reads. Raises `InvalidQuery`."""
         return self.answer(sql, at_least=at_least, timeout=timeout).table
 
-    def answer(self, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> Answer:
+    def answer(self, sql: str, *, at_least: Position | None = None, timeout: Duration = WAIT) -> Answer:
         """As `query`, with the position that the views had."""
         check_position(at_least)
         # DuckDB takes a tenth of a second to import, and only queries need it.
         from headwater.engine.querying import query
 
-        return query(self._open_reader(), sql, at_least=at_least, timeout=timeout)
+        return query(self._open_reader(), sql, at_least=at_least, timeout=duration_of("timeout", timeout))
 
     def subscribe(self, view: str, *, after: Position | None = None) -> Subscription:
         """The content of a view and then every change of it, or every change after a position."""

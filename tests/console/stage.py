@@ -268,7 +268,7 @@ def fill(stage: Stage) -> None:
         log.append("shop.orders", [stage.order() for _ in range(20)])
         stage.send("page_views", *(visits := [stage.visit() for _ in range(30)]))
         stage.publish({**stage.visited(*visits), **stage.revenue(*COUNTRIES)})
-    with log.consumer("page_views", group="recommendations", patience=timedelta(seconds=1)) as consumer:
+    with log.consumer("page_views", group="recommendations", idle_timeout=timedelta(seconds=1)) as consumer:
         next(iter(consumer))
         consumer.commit()
     stage.send("page_views", {"user": "nobody", "url": "/product/1"}, {"url": 5, "at": "yesterday"})

@@ -62,7 +62,7 @@ def test_waiting_for_a_batch_ends_when_one_comes(log: Log, implementation: Imple
 
 def test_a_consumer_is_iterated(log: Log) -> None:
     send(log, 0, 1, 2, 3)
-    with log.consumer("events", group="billing", lease=LEASE, patience=timedelta(milliseconds=1)) as consumer:
+    with log.consumer("events", group="billing", lease=LEASE, idle_timeout=timedelta(milliseconds=1)) as consumer:
         assert sorted(number for batch in consumer for number in ids(batch)) == [0, 1, 2, 3]
 
 
@@ -347,7 +347,7 @@ def test_a_consumer_goes_on_over_an_alteration(log: Log, implementation: Impleme
 def test_members_in_threads_share_the_work(log: Log, implementation: Implementation) -> None:
     def work(_: int) -> list[int]:
         found: list[int] = []
-        with implementation.open().consumer("events", group="busy", patience=timedelta(seconds=2)) as consumer:
+        with implementation.open().consumer("events", group="busy", idle_timeout=timedelta(seconds=2)) as consumer:
             for batch in consumer:
                 found += ids(batch)
                 consumer.commit()

@@ -116,12 +116,12 @@ def test_a_hint_shows_in_a_stack_trace(log: Log) -> None:
         lambda log: list(log.read("orders", end=hw.Position.parse("1000000"))),
         lambda log: log.table("orders", at=hw.Position.parse("1000000")),
         lambda log: log.table("orders", at="3"),
-        lambda log: list(log.read("orders", follow=True, patience=1)),
-        lambda log: log.consumer("orders", group="g", lease=5),
-        lambda log: log.producer("orders", linger=0.1),
+        lambda log: list(log.read("orders", follow=True, idle_timeout=-1)),
+        lambda log: log.consumer("orders", group="g", lease=0),
+        lambda log: log.producer("orders", linger=True),
         lambda log: log.create("other", {"id": "int"}),
         lambda log: log.create("other", SCHEMA, partitions="3"),
-        lambda log: log.create("other", SCHEMA, retention_age="7d"),
+        lambda log: log.create("other", SCHEMA, retention_age="a week"),
         lambda log: log.create("other", SCHEMA, retention_bytes="1GB"),
         lambda log: log.append("orders", [{"id": 1}], partition=True),
     ],
@@ -167,7 +167,10 @@ def test_the_first_of_many_records_comes_soon(log: Log, topic: str) -> None:
     assert sum(1 for _ in records) == 49_999
 
 
-def test_a_duration_is_a_timedelta(log: Log, topic: str) -> None:
-    assert log.wait(log.position(), timedelta(0)) == log.position()
-    with pytest.raises(UsageError, match="timedelta"):
-        log.wait(log.position(), 1)  # type: ignore[arg-type]
+def test_a_duration_may_be_seconds_or_text(log: Log, topic: str) -> None:
+    for duration in (timedelta(0), 0, 0.001, "1 ms"):
+        assert log.wait(log.position(), duration) == log.position()
+    with pytest.raises(UsageError, match="Invalid timeout"):
+        log.wait(log.position(), "soon")
+    assert log.create("kept", SCHEMA, retention_age="7 days").settings.retention_age == timedelta(days=7)
+    assert log.alter("kept", retention_age=60).settings.retention_age == timedelta(minutes=1)

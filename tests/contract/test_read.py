@@ -206,7 +206,7 @@ def test_following_from_the_end_gets_only_what_comes(log: Log) -> None:
 
 def test_following_may_begin_at_an_offset_that_is_still_to_come(log: Log) -> None:
     log.create("orders", ORDERS)
-    reading = log.read("orders", start=2, follow=True, patience=SOON)
+    reading = log.read("orders", start=2, follow=True, idle_timeout=SOON)
     for number in range(4):
         log.append("orders", orders(number))
     assert [r.value for r in islice(reading, 2)] == orders(2, 3)
@@ -215,8 +215,8 @@ def test_following_may_begin_at_an_offset_that_is_still_to_come(log: Log) -> Non
 def test_patience_ends_following_when_nothing_comes(log: Log) -> None:
     log.create("orders", ORDERS)
     log.append("orders", orders(1))
-    assert [r.value for r in log.read("orders", follow=True, patience=AT_ONCE)] == orders(1)
-    assert list(log.batches("orders", start="latest", follow=True, patience=timedelta(milliseconds=1))) == []
+    assert [r.value for r in log.read("orders", follow=True, idle_timeout=AT_ONCE)] == orders(1)
+    assert list(log.batches("orders", start="latest", follow=True, idle_timeout=timedelta(milliseconds=1))) == []
 
 
 def test_following_ends_at_its_end(log: Log) -> None:
@@ -238,7 +238,7 @@ def test_following_ends_at_a_time_that_is_still_to_come(log: Log, implementation
     log.create("orders", ORDERS, partitions=2)
     log.append("orders", orders(0), partition=0)
     [record] = log.read("orders")
-    reading = log.read("orders", end=record.at + timedelta(seconds=3), follow=True, patience=SOON)
+    reading = log.read("orders", end=record.at + timedelta(seconds=3), follow=True, idle_timeout=SOON)
     assert next(reading).value == orders(0)[0]
     implementation.let_time_pass()
     log.append("orders", orders(1), partition=1)
@@ -255,7 +255,7 @@ def test_followers_in_many_threads_see_everything(log: Log, implementation: Impl
     def follow(number: int) -> list[object]:
         reader = log if number % 2 else implementation.open()
         found: list[object] = []
-        for batch in reader.batches("orders", follow=True, patience=SOON):
+        for batch in reader.batches("orders", follow=True, idle_timeout=SOON):
             found += batch.records["id"].to_pylist()
             if len(found) == 100:
                 break
@@ -284,8 +284,8 @@ def test_waiting_ends_with_a_commit_or_in_time(log: Log, implementation: Impleme
 def test_a_reading_goes_on_over_an_alteration(log: Log, implementation: Implementation, settled: bool) -> None:
     log.create("orders", "id int, amount int")
     log.append("orders", orders(1))
-    reading = log.read("orders", follow=True, patience=SOON)
-    batches = log.batches("orders", follow=True, patience=SOON)
+    reading = log.read("orders", follow=True, idle_timeout=SOON)
+    batches = log.batches("orders", follow=True, idle_timeout=SOON)
     assert next(reading).value == {"id": 1, "amount": None}
     assert next(batches).records["id"].to_pylist() == [1]
     log.alter("orders", schema="id bigint, amount int, note string")
@@ -299,7 +299,7 @@ def test_a_reading_goes_on_over_an_alteration(log: Log, implementation: Implemen
 def test_following_takes_in_partitions_that_are_added(log: Log) -> None:
     log.create("events", ORDERS)
     log.append("events", orders(1))
-    reading = log.read("events", follow=True, patience=SOON)
+    reading = log.read("events", follow=True, idle_timeout=SOON)
     assert next(reading).value == orders(1)[0]
     log.alter("events", partitions=2)
     log.append("events", orders(2), partition=1)

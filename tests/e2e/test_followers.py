@@ -169,7 +169,7 @@ def test_a_killed_member_s_partition_goes_to_another_process_from_the_last_commi
 
 def test_a_follower_sees_what_a_killed_writer_had_committed(log: hw.EmbeddedLog) -> None:
     script = 'log.append("orders", [{"id": 7}]); tell(done=True); sys.stdin.read()'
-    records = log.read("orders", follow=True, patience=PLENTY)
+    records = log.read("orders", follow=True, idle_timeout=PLENTY)
     with child(script, log.directory) as writer:
         assert writer.hear() == {"done": True}
         writer.process.kill()

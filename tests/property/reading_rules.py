@@ -53,7 +53,7 @@ class ReadingRules(LogUnderTest):
             assert sorted(found) == sorted(item[:3] for item in expected)
         else:
             follow = by == "following"
-            assert observed(log.read(names, **places, follow=follow, patience=timedelta(0))) == expected
+            assert observed(log.read(names, **places, follow=follow, idle_timeout=timedelta(0))) == expected
 
     def place_of(self, kind: str, pick: int) -> int:
         """An offset, commit or time that lies in the log, or just outside."""

@@ -217,7 +217,7 @@ def test_the_flow_shows_everything_from_left_to_right(shop: Shop) -> None:
 def test_the_flow_says_how_far_a_group_is_behind(shop: Shop) -> None:
     shop.append({"url": "a"}, {"url": "b"})
     shop.append({"url": "c"})
-    with shop.app.log.consumer("clicks", group="mailer", patience=timedelta(seconds=1)) as consumer:
+    with shop.app.log.consumer("clicks", group="mailer", idle_timeout=timedelta(seconds=1)) as consumer:
         next(iter(consumer))
         consumer.commit()
     shop.append({"url": "d"}, {"url": "e"})

@@ -6,7 +6,6 @@ import csv
 import json
 import sys
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Annotated
 
 import pyarrow as pa
@@ -18,7 +17,6 @@ from headwater.cli.app_loading import Application, load
 from headwater.cli.app_run import PANEL
 from headwater.cli.arguments import Json, examples
 from headwater.cli.output import Column, count, print_table, say, warn
-from headwater.cli.quantities import parse_duration
 from headwater.cli.values import readable
 from headwater.errors import UsageError
 from headwater.model.encoding import json_rows
@@ -57,8 +55,7 @@ def query(
         raise UsageError("--json and --csv are two ways to print.", hint="Use one of them.")
     position = None if at_least is None else Position.parse(str(at_least))
     with load(application) as app:
-        patience = timedelta(0) if position is None else parse_duration(timeout)
-        answer = app.answer(sql, at_least=position, timeout=patience)
+        answer = app.answer(sql, at_least=position, timeout="0s" if position is None else timeout)
         _warn_of_changes(app)
     if as_json:
         _print_json(answer.table)

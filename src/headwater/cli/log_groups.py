@@ -11,9 +11,10 @@ import typer
 from headwater.cli.arguments import Directory, Json, examples, open_existing
 from headwater.cli.failures import ALARM
 from headwater.cli.output import Column, alarm, folding, number, print_json, print_table, say
-from headwater.cli.quantities import format_age, format_size, parse_duration, parse_size
+from headwater.cli.quantities import format_age, format_size, parse_size
 from headwater.errors import UsageError
 from headwater.log.lag import RISK_ALARM, Lag, LagLimits
+from headwater.model.durations import parse_duration
 
 PANEL = "Groups"
 

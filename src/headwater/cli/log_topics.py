@@ -10,13 +10,14 @@ import typer
 from headwater.cli.arguments import Directory, Json, TopicName, Yes, ask, check_no_file, examples, open_existing
 from headwater.cli.holdings import holdings
 from headwater.cli.output import Column, count, folding, hint, number, print_json, print_table, say
-from headwater.cli.quantities import format_duration, format_size, parse_duration, parse_size
+from headwater.cli.quantities import format_size, parse_size
 from headwater.cli.topic_page import page_of, print_page
 from headwater.errors import Determinate, StorageFailed, UsageError
 from headwater.log.embedded.log import EmbeddedLog, open_log
 from headwater.log.options import TopicOptions
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
+from headwater.model.durations import format_duration, parse_duration
 
 PANEL = "Topics"
 NONE = "none"

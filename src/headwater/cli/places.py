@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Literal
 
-from headwater.cli.quantities import is_duration, parse_duration
 from headwater.errors import UsageError
+from headwater.model.durations import is_duration, parse_duration
 from headwater.model.position import Position
 
 _POSITION = "position:"

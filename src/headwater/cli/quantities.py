@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them, such as 1h30m and 64MiB, read and written."""
+"""Sizes as people write them, such as 64MiB, read and written, and ages for a glance."""
 
 from __future__ import annotations
 
@@ -6,18 +6,7 @@ import re
 from datetime import timedelta
 
 from headwater.errors import UsageError
-
-_DURATION_UNITS = {
-    "ms": timedelta(milliseconds=1),
-    "s": timedelta(seconds=1),
-    "m": timedelta(minutes=1),
-    "min": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-    "w": timedelta(weeks=1),
-}
-_DURATION_PART = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(sorted(_DURATION_UNITS, key=len, reverse=True))})\s*")
-_DURATION_HINT = "Write it as 500ms, 30s, 5m, 12h, 7d, 2w or 1h30m."
+from headwater.model.durations import format_duration
 
 _PREFIXES = ("k", "m", "g", "t")
 _SIZE_UNITS: dict[str, int] = (
@@ -27,36 +16,6 @@ _SIZE_UNITS: dict[str, int] = (
 )
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 _SIZE_HINT = "Write it as a number of bytes, or as 500MB (500,000,000) or 64MiB (67,108,864)."
-
-
-def is_duration(text: str) -> bool:
-    """Whether the text reads as a duration."""
-    return re.fullmatch(f"(?:{_DURATION_PART.pattern})+", text) is not None
-
-
-def parse_duration(text: str) -> timedelta:
-    """Raises `UsageError` if it is none, or too long."""
-    cleaned = text.strip().lower()
-    if not is_duration(cleaned):
-        raise UsageError(f"{text!r} is not a duration.", hint=_DURATION_HINT)
-    try:
-        parts = (float(number) * _DURATION_UNITS[unit] for number, unit in _DURATION_PART.findall(cleaned))
-        return sum(parts, timedelta(0))
-    except OverflowError:
-        raise UsageError(f"The duration {text!r} is too long.", hint="A duration is less than 999,999,999d.") from None
-
-
-def format_duration(duration: timedelta) -> str:
-    """The shortest text that `parse_duration` reads back, to the millisecond."""
-    left = round(duration / timedelta(milliseconds=1))
-    if left == 0:
-        return "0s"
-    parts = []
-    for unit in ("d", "h", "m", "s", "ms"):
-        count, left = divmod(left, round(_DURATION_UNITS[unit] / timedelta(milliseconds=1)))
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts)
 
 
 def parse_size(text: str) -> int:

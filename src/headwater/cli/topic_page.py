@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from headwater.cli.holdings import Holding, holdings
 from headwater.cli.output import Column, folding, number, print_line, print_table
-from headwater.cli.quantities import format_duration, format_size
+from headwater.cli.quantities import format_size
 from headwater.log.embedded.check import Finding
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.segments import Segment
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl, format_type
+from headwater.model.durations import format_duration
 
 
 @dataclass(frozen=True, slots=True)

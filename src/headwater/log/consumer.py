@@ -10,16 +10,15 @@ from datetime import timedelta
 from typing import Self
 
 from headwater.errors import ExternalError, Fenced, RecordsGone, UsageError
-from headwater.log.arguments import seconds_of
 from headwater.log.commit import Committed, OffsetMove, Request
 from headwater.log.membership import Claim, Membership
-from headwater.log.options import OnGone
+from headwater.log.options import LEASE, OnGone
 from headwater.log.reading import FILES_OPEN_MAX, Batch, PartitionReader
 from headwater.log.topic import Topic
+from headwater.model.durations import Duration, duration_of, seconds_of
 from headwater.system.background import Background
 from headwater.system.wake import Wake
 
-LEASE = timedelta(seconds=10)
 RENEWALS_PER_LEASE = 3
 
 
@@ -39,12 +38,13 @@ class Consumer:
         submit: Callable[[Request], Committed],
         wake: Wake,
         *,
-        lease: timedelta = LEASE,
+        lease: Duration = LEASE,
         on_gone: OnGone = "fail",
-        patience: timedelta | None = None,
+        idle_timeout: Duration | None = None,
     ) -> None:
         self._membership, self._open_reader, self._submit, self._wake = membership, open_reader, submit, wake
-        self._lease, self._on_gone, self._patience = seconds_of("lease", lease), on_gone, patience
+        self._lease, self._on_gone = seconds_of("lease", lease), on_gone
+        self._idle_timeout = None if idle_timeout is None else duration_of("idle_timeout", idle_timeout)
         self._claims: dict[tuple[int, int], Claim] = {}
         self._readers: dict[tuple[int, int], PartitionReader] = {}
         self._next: dict[tuple[int, int], int] = {}
@@ -67,7 +67,7 @@ class Consumer:
         """What this member claims now."""
         return [(claim.topic.name, claim.partition) for claim in self._claims.values()]
 
-    def poll(self, timeout: timedelta) -> Batch | None:
+    def poll(self, timeout: Duration) -> Batch | None:
         """The next batch; None if none came in time. Raises `RecordsGone` unless told to go on from the earliest."""
         until = time.monotonic() + seconds_of("timeout", timeout)
         while True:
@@ -124,10 +124,10 @@ class Consumer:
 
     def __iter__(self) -> Iterator[Batch]:
         while not self._closing.is_set():
-            batch = self.poll(timedelta(seconds=60) if self._patience is None else self._patience)
+            batch = self.poll(timedelta(seconds=60) if self._idle_timeout is None else self._idle_timeout)
             if batch is not None:
                 yield batch
-            elif self._patience is not None:
+            elif self._idle_timeout is not None:
                 return
 
     def __enter__(self) -> Self:

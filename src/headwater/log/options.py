@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from headwater.errors import UsageError
-from headwater.log.topic import Cleanup
+from headwater.log.topic import DURATIONS, Cleanup
+from headwater.model.durations import Duration, duration_of
 
 Policy = Literal["block", "error", "drop_newest", "drop_oldest"]
 OnGone = Literal["fail", "earliest"]
 GroupStart = Literal["earliest", "latest"]
+LEASE = timedelta(seconds=10)
 
 
 class TopicOptions(TypedDict, total=False):
     """See `TopicSettings` for what each one means."""
 
-    retention_age: timedelta | None
+    retention_age: Duration | None
     retention_bytes: int | None
     cleanup: Cleanup
     dead_letter: str | None
     segment_bytes_max: int
-    segment_age_max: timedelta
-    tombstone_grace: timedelta
+    segment_age_max: Duration
+    tombstone_grace: Duration
 
 
 class ProducerOptions(TypedDict, total=False):
     """`linger`: how long a record may wait for others. `policy`: what to do when the buffer is full."""
 
-    linger: timedelta
+    linger: Duration
     buffer_records_max: int
     policy: Policy
 
@@ -37,10 +39,10 @@ class ConsumerOptions(TypedDict, total=False):
     """`lease`: how long a silent member keeps its partitions. `on_gone`: what to do when records were deleted."""
 
     start: GroupStart
-    lease: timedelta
+    lease: Duration
     on_gone: OnGone
     member: str
-    patience: timedelta | None
+    idle_timeout: Duration | None
 
 
 def check_consumer_options(options: ConsumerOptions) -> None:
@@ -51,7 +53,15 @@ def check_consumer_options(options: ConsumerOptions) -> None:
     for name, choices in (("start", get_args(GroupStart)), ("on_gone", get_args(OnGone))):
         if options.get(name, choices[0]) not in choices:
             raise UsageError(f"{name} cannot be {options.get(name)!r}.", hint=f"Use one of {', '.join(choices)}.")
-    for name in ("lease", "patience"):
-        duration = options.get(name)
-        if isinstance(duration, timedelta) and duration < (timedelta.resolution if name == "lease" else timedelta(0)):
-            raise UsageError(f"{name} cannot be {duration}.", hint="Give it a longer time.")
+    if duration_of("lease", options.get("lease", LEASE)) == timedelta(0):
+        raise UsageError("The lease cannot be zero.", hint="Give it some seconds.")
+    if (idle_timeout := options.get("idle_timeout")) is not None:
+        duration_of("idle_timeout", idle_timeout)
+
+
+def settings_of(options: TopicOptions) -> dict[str, Any]:
+    """The options with durations as `timedelta`. Raises `UsageError` for what is no duration."""
+    return {
+        name: duration_of(name, value) if name in DURATIONS and value is not None else value  # type: ignore[arg-type]
+        for name, value in options.items()
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, Unpack
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 from headwater.log.commit import Commit, OnConflict
 from headwater.log.reading import Batch
 from headwater.log.topic import Topic
+from headwater.model.durations import Duration
 from headwater.model.position import Position
 from headwater.model.record import Record
 
@@ -143,7 +144,7 @@ class Log(ABC):
         """How far compaction has been in these topics: a read that ends before may miss records that it removed."""
 
     @abstractmethod
-    def wait(self, after: Position, timeout: timedelta) -> Position:
+    def wait(self, after: Position, timeout: Duration) -> Position:
         """Returns as soon as the log is past a position, or when the time is over; where the log is then."""
 
     @abstractmethod
@@ -154,11 +155,11 @@ class Log(ABC):
         start: Start = "earliest",
         end: End | None = None,
         follow: bool = False,
-        patience: timedelta | None = None,
+        idle_timeout: Duration | None = None,
     ) -> Iterator[Record]:
         """Records one by one, in commit order over all topics and partitions.
 
-        Ends at `end`, or with what is there now; with `follow` it waits for more, at most for `patience` at a time.
+        Ends at `end`, or with what is there now; with `follow` it waits for more, at most for `idle_timeout` at a time.
         """
 
     @abstractmethod
@@ -169,7 +170,7 @@ class Log(ABC):
         start: Start = "earliest",
         end: End | None = None,
         follow: bool = False,
-        patience: timedelta | None = None,
+        idle_timeout: Duration | None = None,
         columns: Sequence[str] | None = None,
         partition: int | None = None,
     ) -> Iterator[Batch]:

@@ -11,10 +11,10 @@ from typing import Self, get_args
 
 from headwater.errors import UsageError
 from headwater.log.acknowledgement import Acknowledgement
-from headwater.log.arguments import seconds_of
 from headwater.log.commit import Sequence
 from headwater.log.dispatch import Dispatcher, Outbox, Send
 from headwater.log.options import Policy
+from headwater.model.durations import Duration, seconds_of
 from headwater.model.position import Position
 
 LINGER = timedelta(milliseconds=1)
@@ -48,7 +48,7 @@ class Producer:
         name: str | None = None,
         epoch: int = 0,
         sequence: int = 0,
-        linger: timedelta = LINGER,
+        linger: Duration = LINGER,
         buffer_records_max: int = BUFFER_RECORDS_MAX,
         policy: Policy = "block",
     ) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 
 from headwater.errors import SchemaError, UsageError
-from headwater.log.arguments import is_duration, is_whole
+from headwater.log.arguments import is_whole
 from headwater.model.ddl import check_schema, format_ddl, parse_ddl
 from headwater.model.record import SYSTEM_COLUMNS
 from headwater.system.names import check_name
@@ -25,6 +25,10 @@ RING_SEGMENTS_MIN = 8
 DEAD_LETTER_SCHEMA = parse_ddl(
     "topic string NOT NULL, reason string NOT NULL, field string, expected string, got string, original binary NOT NULL"
 )
+
+
+DURATIONS = ("retention_age", "segment_age_max", "tombstone_grace")
+"""The settings that are durations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +61,6 @@ class TopicSettings:
             value = getattr(self, name)
             if value is not None and not is_whole(value, 1):
                 raise UsageError(f"{name} must be a number of bytes, more than 0, not {value!r}.")
-        for name in ("retention_age", "segment_age_max", "tombstone_grace"):
-            value = getattr(self, name)
-            if value is not None and not is_duration(value):
-                raise UsageError(f"{name} must be a timedelta that is not negative, not {value!r}.")
         return self
 
     def to_json(self) -> str:
@@ -71,7 +71,7 @@ class TopicSettings:
     @classmethod
     def from_json(cls, text: str) -> TopicSettings:
         values: dict[str, Any] = json.loads(text)
-        for name in ("retention_age", "segment_age_max", "tombstone_grace"):
+        for name in DURATIONS:
             if values[name] is not None:
                 values[name] = timedelta(seconds=values[name])
         return cls(**values)

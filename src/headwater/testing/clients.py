@@ -201,7 +201,7 @@ class Reader:
     def by_record(self, going: Going) -> None:
         """Following, record by record, from the beginning or from now on."""
         start: Literal["earliest", "latest"] = self._dice.choice(["earliest", "latest"])
-        records = self._log.read(list(TOPICS), start=start, follow=True, patience=PATIENCE)
+        records = self._log.read(list(TOPICS), start=start, follow=True, idle_timeout=PATIENCE)
         with self._recorder() as recorder:
             commits = itertools.groupby(records, key=lambda record: record.position)
             while going():

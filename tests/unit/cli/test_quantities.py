@@ -1,47 +1,11 @@
-"""Durations and sizes are read as written, and what is ambiguous or too large is refused."""
+"""Sizes are read as written, and what is ambiguous is refused."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from headwater.cli.quantities import format_age, format_duration, format_size, parse_duration, parse_size
+from headwater.cli.quantities import format_age, format_size, parse_size
 from headwater.errors import UsageError
-
-
-@pytest.mark.parametrize(
-    ("text", "duration"),
-    [
-        ("500ms", timedelta(milliseconds=500)),
-        ("30s", timedelta(seconds=30)),
-        ("5m", timedelta(minutes=5)),
-        ("5min", timedelta(minutes=5)),
-        ("1h30m", timedelta(hours=1, minutes=30)),
-        ("1.5h", timedelta(hours=1, minutes=30)),
-        ("7d", timedelta(days=7)),
-        ("2w", timedelta(weeks=2)),
-        (" 1H 5M ", timedelta(hours=1, minutes=5)),
-        ("0s", timedelta(0)),
-    ],
-)
-def test_a_duration_is_read(text: str, duration: timedelta) -> None:
-    assert parse_duration(text) == duration
-
-
-@pytest.mark.parametrize("text", ["", "5", "5x", "m", "-5m", "1h and 5m", "99999999999w"])
-def test_what_is_no_duration_is_refused_with_a_hint(text: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        parse_duration(text)
-    assert refused.value.hint
-
-
-@given(st.integers(min_value=0, max_value=10**12))
-def test_a_duration_is_written_as_it_is_read(milliseconds: int) -> None:
-    duration = timedelta(milliseconds=milliseconds)
-    assert parse_duration(format_duration(duration)) == duration
 
 
 @pytest.mark.parametrize(

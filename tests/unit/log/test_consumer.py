@@ -196,7 +196,7 @@ def test_a_fork_that_closes_the_consumer_does_not_make_its_parent_leave(log: Emb
         {"on_gone": "skip"},
         {"lease": timedelta(0)},
         {"lease": timedelta(seconds=-1)},
-        {"patience": timedelta(seconds=-1)},
+        {"idle_timeout": timedelta(seconds=-1)},
         {"leese": timedelta(1)},
         {"member": "../a"},
     ],
@@ -214,7 +214,7 @@ def test_a_consumer_of_nothing_is_refused(log: EmbeddedLog) -> None:
 
 def test_no_patience_is_none_at_all(log: EmbeddedLog) -> None:
     log.append("orders", [{"id": 1}], partition=0)
-    with log.consumer("orders", group="billing", lease=LEASE, patience=timedelta(0)) as consumer:
+    with log.consumer("orders", group="billing", lease=LEASE, idle_timeout=timedelta(0)) as consumer:
         assert [batch.records["id"].to_pylist() for batch in consumer] == [[1]]
 
 

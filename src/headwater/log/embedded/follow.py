@@ -5,13 +5,12 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 
 from headwater.errors import PositionGone, UsageError
-from headwater.log.arguments import seconds_of
 from headwater.log.embedded.catalog import Catalog
 from headwater.log.embedded.position import commit_of, commit_position
 from headwater.log.embedded.reader import PartitionReader
@@ -20,6 +19,7 @@ from headwater.log.embedded.sealed import AT, COMMIT
 from headwater.log.port import End, Start
 from headwater.log.reading import FILES_OPEN_MAX, Batch
 from headwater.log.topic import Topic
+from headwater.model.durations import Duration, seconds_of
 from headwater.model.position import Position
 from headwater.model.record import Record
 from headwater.model.types import Offset
@@ -67,15 +67,15 @@ class Follower:
         for topic in self._topics:
             self._take_in(topic, range(topic.partitions), start)
 
-    def batches(self, *, follow: bool = False, patience: timedelta | None = None) -> Iterator[Batch]:
+    def batches(self, *, follow: bool = False, idle_timeout: Duration | None = None) -> Iterator[Batch]:
         """Each partition's records in order; every round ends at one commit in all partitions."""
-        for limit in self._rounds(follow=follow, patience=patience):
+        for limit in self._rounds(follow=follow, idle_timeout=idle_timeout):
             for index in range(len(self._readers)):
                 yield from self._round(index, limit)
 
-    def records(self, *, follow: bool = False, patience: timedelta | None = None) -> Iterator[Record]:
+    def records(self, *, follow: bool = False, idle_timeout: Duration | None = None) -> Iterator[Record]:
         """All records in commit order."""
-        for limit in self._rounds(follow=follow, patience=patience):
+        for limit in self._rounds(follow=follow, idle_timeout=idle_timeout):
             streams = [self._keyed(index, limit) for index in range(len(self._readers))]
             yield from (record for _, record in heapq.merge(*streams, key=lambda pair: pair[0]))
 
@@ -102,7 +102,7 @@ class Follower:
         if isinstance(self._end, datetime):
             self._until = [_end(reader, self._end) for reader in self._readers]
 
-    def _rounds(self, *, follow: bool, patience: timedelta | None) -> Iterator[int]:
+    def _rounds(self, *, follow: bool, idle_timeout: Duration | None) -> Iterator[int]:
         """The commits up to which to read, one after the other; waits between them."""
         try:
             done = -1
@@ -120,7 +120,7 @@ class Follower:
                     self._check_not_overtaken()
                 if not follow or self._finished(now):
                     return
-                if not self._wait(ticket, now, patience):
+                if not self._wait(ticket, now, idle_timeout):
                     return
         finally:
             self.close()
@@ -131,8 +131,8 @@ class Follower:
             for topic in self._topics:
                 check_not_compacted(self._catalog, topic, self._until_commit)
 
-    def _wait(self, ticket: int, seen: int, patience: timedelta | None) -> bool:
-        left = float("inf") if patience is None else seconds_of("patience", patience)
+    def _wait(self, ticket: int, seen: int, idle_timeout: Duration | None) -> bool:
+        left = float("inf") if idle_timeout is None else seconds_of("idle_timeout", idle_timeout)
         if isinstance(self._end, datetime):
             to_end = max(0.0, (microseconds(self._end) - self._clock.now()) / 1e6)
             if to_end < left:

@@ -8,16 +8,15 @@ import uuid
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Unpack
 
 import pyarrow as pa
 
 from headwater.errors import PositionGone, RecordsGone, UsageError
-from headwater.log.arguments import is_whole, seconds_of
+from headwater.log.arguments import is_whole
 from headwater.log.commit import Commit, Committed, OnConflict, Request
-from headwater.log.consumer import LEASE, Consumer
+from headwater.log.consumer import Consumer
 from headwater.log.dispatch import Dispatcher
 from headwater.log.embedded.bookmarks import Bookmarks
 from headwater.log.embedded.catalog import Catalog, Durability
@@ -45,11 +44,19 @@ from headwater.log.embedded.upkeep import Upkeep, UpkeepReport
 from headwater.log.embedded.writer import Writer
 from headwater.log.keys import newest_rows
 from headwater.log.lag import Lag
-from headwater.log.options import ConsumerOptions, ProducerOptions, TopicOptions, check_consumer_options
+from headwater.log.options import (
+    LEASE,
+    ConsumerOptions,
+    ProducerOptions,
+    TopicOptions,
+    check_consumer_options,
+    settings_of,
+)
 from headwater.log.port import End, Log, Rows, Start
 from headwater.log.producer import Producer
 from headwater.log.reading import Batch
 from headwater.log.topic import Topic, TopicSettings, define_topic
+from headwater.model.durations import Duration, seconds_of
 from headwater.model.evolution import conform
 from headwater.model.position import Position
 from headwater.model.record import Record
@@ -118,9 +125,8 @@ class EmbeddedLog(Log):
     ) -> Topic:
         self._check_open()
         keys = (key,) if isinstance(key, str) else tuple(key or ())
-        topic = define_topic(
-            name, schema, key=keys, partitions=partitions, event_time=event_time, settings=TopicSettings(**settings)
-        )
+        chosen = TopicSettings(**settings_of(settings))
+        topic = define_topic(name, schema, key=keys, partitions=partitions, event_time=event_time, settings=chosen)
         return self._registry.create(topic, exist_ok=exist_ok)
 
     def alter(
@@ -134,7 +140,7 @@ class EmbeddedLog(Log):
         self._check_open()
         # A lower retention is what makes room on a full disk.
         return self._upkeep.reserve.spend(
-            lambda: self._registry.alter(name, schema=schema, partitions=partitions, settings=dict(settings))
+            lambda: self._registry.alter(name, schema=schema, partitions=partitions, settings=settings_of(settings))
         )
 
     def drop(self, name: str) -> None:
@@ -209,7 +215,7 @@ class EmbeddedLog(Log):
         self._check_open()
         return compacted_to(self._catalog, [self.topic(name) for name in topics])
 
-    def wait(self, after: Position, timeout: timedelta) -> Position:
+    def wait(self, after: Position, timeout: Duration) -> Position:
         self._check_open()
         wait_past(self._catalog, self._wake, self._wake.ticket(), commit_of(after), seconds_of("timeout", timeout))
         return self.position()
@@ -221,9 +227,9 @@ class EmbeddedLog(Log):
         start: Start = "earliest",
         end: End | None = None,
         follow: bool = False,
-        patience: timedelta | None = None,
+        idle_timeout: Duration | None = None,
     ) -> Iterator[Record]:
-        return self._follower(topics, start, end, None).records(follow=follow, patience=patience)
+        return self._follower(topics, start, end, None).records(follow=follow, idle_timeout=idle_timeout)
 
     def batches(
         self,
@@ -232,11 +238,11 @@ class EmbeddedLog(Log):
         start: Start = "earliest",
         end: End | None = None,
         follow: bool = False,
-        patience: timedelta | None = None,
+        idle_timeout: Duration | None = None,
         columns: Sequence[str] | None = None,
         partition: int | None = None,
     ) -> Iterator[Batch]:
-        return self._follower(topics, start, end, columns, partition).batches(follow=follow, patience=patience)
+        return self._follower(topics, start, end, columns, partition).batches(follow=follow, idle_timeout=idle_timeout)
 
     def scan(
         self,
@@ -299,7 +305,7 @@ class EmbeddedLog(Log):
             self._wake,
             lease=lease,
             on_gone=options.get("on_gone", "fail"),
-            patience=options.get("patience"),
+            idle_timeout=options.get("idle_timeout"),
         )
 
     def groups(self) -> list[str]:

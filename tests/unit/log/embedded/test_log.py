@@ -147,7 +147,7 @@ def test_closing_gives_files_and_threads_back(directory: Path) -> None:
                 producer.send({"id": 3}).result(10)
             with log.consumer("orders", group="billing") as consumer:
                 assert consumer.poll(timedelta(seconds=10)) is not None
-            assert list(log.read("orders", follow=True, patience=timedelta(0)))
+            assert list(log.read("orders", follow=True, idle_timeout=timedelta(0)))
             unfinished = log.read("orders")
             next(unfinished)
             del unfinished

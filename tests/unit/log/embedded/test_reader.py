@@ -45,7 +45,7 @@ def numbers(batch: hw.Batch) -> list[int]:
 
 def test_a_follower_that_is_overtaken_reads_every_byte_once(log: hw.EmbeddedLog, bytes_read: list[int]) -> None:
     log.append("numbers", [{"number": 0}])
-    following = log.batches("numbers", follow=True, patience=PATIENCE)
+    following = log.batches("numbers", follow=True, idle_timeout=PATIENCE)
     seen = numbers(next(following))
     for number in range(1, RECORDS):
         # It comes after the follower's last look at the log, and before its last look at the segment.

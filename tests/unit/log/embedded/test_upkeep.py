@@ -112,7 +112,7 @@ def test_reading_goes_on_while_segments_are_sealed_and_compacted(log: EmbeddedLo
     log.seal("orders")
     assert next(reading).records.num_rows == 6
     log.append("orders", [{"id": 7}])
-    follower = log.read("orders", follow=True, patience=timedelta(0))
+    follower = log.read("orders", follow=True, idle_timeout=timedelta(0))
     assert next(follower).offset == 0
     log.seal("orders")
     assert log.compact("orders") == 4
@@ -131,7 +131,7 @@ def test_compaction_runs_while_others_append_and_read(log: EmbeddedLog) -> None:
 
     def follow() -> list[int]:
         found: list[int] = []
-        for record in log.read("orders", follow=True, patience=timedelta(seconds=20)):
+        for record in log.read("orders", follow=True, idle_timeout=timedelta(seconds=20)):
             found.append(record.offset)
             if record.offset == 299:
                 break
