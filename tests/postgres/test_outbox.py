@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 import headwater as hw
+from headwater.connectors.postgres.requests import request_snapshot
 from headwater.errors import CaptureRefused
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import catch_up
@@ -89,4 +90,4 @@ def test_events_that_do_not_fit_stop_nothing(source: Source, log: hw.EmbeddedLog
     assert [record.value and record.value["payload"] for record in late] == [f"x{number}" for number in range(10)]
     assert [record.offset for record in late] == list(range(4, 14))
     with pytest.raises(CaptureRefused, match="An outbox has events"):
-        capture.request("outbox")
+        request_snapshot(log, capture.options, "outbox")

@@ -13,9 +13,9 @@ import pytest
 import headwater as hw
 from headwater.connectors.postgres import snapshot
 from headwater.connectors.postgres.capture import Capture
+from headwater.connectors.postgres.requests import request_snapshot
 from headwater.connectors.postgres.setup import drop_slot
 from headwater.connectors.postgres.source import PostgresSource
-from headwater.connectors.postgres.state import read_state
 from headwater.connectors.running import Captures
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import assert_same, catch_up, wait_for
@@ -103,7 +103,7 @@ def test_an_interrupted_first_snapshot_goes_on(
         if len(read) == 5:
             raise KeyboardInterrupt
 
-    capture._beginning._progress = progress
+    capture._bootstrap._progress = progress
     with writing(server, database):
         with pytest.raises(KeyboardInterrupt):
             capture.prepare()
@@ -132,8 +132,8 @@ def test_a_snapshot_while_changes_flow(
     log.delete(topic, [{"id": id_} for id_ in range(1000, 1100)])  # what a capture with a bug would have lost
     log.append(topic, [{"id": 7_000_000, "version": 0, "note": "not in the database"}])
     with writing(server, database):
-        capture.request("t", purge=True)
-        capture.request("t", where="id < 100")
+        request_snapshot(log, capture.options, "t", purge=True)
+        request_snapshot(log, capture.options, "t", where="id < 100")
         catch_up(capture, source)
     catch_up(capture, source)
     assert_same(source, log, capture, ["t"])
@@ -185,7 +185,7 @@ def test_a_change_that_the_stream_brings_before_others_see_it(
             wait_for(lambda: log.offsets(topic)[0][1] > before)
             changer = threading.Thread(target=waits)
             changer.start()
-            wait_for(lambda: read_state(log, capture.options)["jobs"] == [])
+            wait_for(lambda: capture.life.jobs == [])
             assert changer.is_alive()
             seen = source.execute("SELECT count(*) FROM t WHERE id > 2500 AND version = 0").fetchone()
             assert seen == (2500,)
@@ -277,7 +277,7 @@ def test_a_table_that_is_written_anew_while_it_is_read(
         if len(read) == 5:
             raise KeyboardInterrupt
 
-    capture._beginning._progress = progress
+    capture._bootstrap._progress = progress
     with pytest.raises(KeyboardInterrupt):
         capture.prepare()
     source.execute(rewrite.encode())
@@ -294,7 +294,7 @@ def test_a_snapshot_of_a_table_whose_columns_changed_unnoticed(source: Source, l
     capture = make("t")
     catch_up(capture, source)
     source.execute("ALTER TABLE t ADD COLUMN extra int4 DEFAULT 7; ALTER TABLE t DROP COLUMN note")
-    capture.request("t")
+    request_snapshot(log, capture.options, "t")
     catch_up(capture, source)
     rows = log.table(capture.options.names.topic("public", "t")).to_pylist()
     assert {row["extra"] for row in rows} == {7}
@@ -325,7 +325,7 @@ def test_between_chunks_nobody_waits_for_a_lock(source: Source, log: hw.Embedded
             source.execute("LOCK TABLE t, e IN ACCESS EXCLUSIVE MODE NOWAIT")
         locked.append(table)
 
-    capture._beginning._progress = progress
+    capture._bootstrap._progress = progress
     catch_up(capture, source)
     assert len(locked) > 5
     assert_same(source, log, capture, ["t"])

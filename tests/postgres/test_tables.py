@@ -9,6 +9,7 @@ import psycopg
 
 import headwater as hw
 from headwater.connectors.postgres.capture import Capture
+from headwater.connectors.postgres.requests import request_snapshot
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import assert_same, catch_up, log_rows, source_rows
 
@@ -140,7 +141,7 @@ def test_counted_rows_are_read_again_and_set_right(source: Source, log: hw.Embed
     log.delete(topic, [{"_row": lost}])
     log.append(topic, [{"_row": "0" * 32 + "-1", "n": 99, "note": "not in the database"}])
     records = log.scan(topic).num_rows
-    capture.request("e", purge=True)
+    request_snapshot(log, capture.options, "e", purge=True)
     catch_up(capture, source)
     counted(source, log, capture, "e")
     assert log.scan(topic).num_rows == records + 2, "what was right is not written again"

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 import headwater as hw
-from headwater.connectors.postgres import applying, incremental
-from headwater.connectors.postgres import capture as capturing
+from headwater.connectors.postgres import applying, incremental, stream
 from headwater.connectors.postgres.capture import Capture
+from headwater.connectors.postgres.requests import request_snapshot
 from headwater.connectors.postgres.setup import drop_slot
 from headwater.connectors.postgres.source import PostgresSource
 from headwater.connectors.running import Captures
@@ -359,7 +359,7 @@ def test_a_table_is_taken_up_again_while_a_capture_begins(
                 asked.pop().resume("t")
             super().__init__(*arguments)
 
-    monkeypatch.setattr(capturing, "Incremental", Late)
+    monkeypatch.setattr(stream, "Incremental", Late)
     with running(make("t")):
         topic = capture.options.names.topic("public", "t")
         wait_for(lambda: {row["id"]: row["a"] for row in log_rows(log, topic)} == {1: 7, 2: 7})
@@ -370,8 +370,8 @@ def test_a_condition_that_fails(source: Source, log: hw.EmbeddedLog, make: Make)
     capture = make("t")
     catch_up(capture, source)
     with pytest.raises(UsageError, match='"nope" does not exist'):
-        capture.request("t", where="nope = 1")
-    capture.request("t", where="1 / id > 0")
+        request_snapshot(log, capture.options, "t", where="nope = 1")
+    request_snapshot(log, capture.options, "t", where="1 / id > 0")
     source.execute("INSERT INTO t VALUES (2)")
     catch_up(capture, source)
     assert_same(source, log, capture, ["t"])
@@ -445,7 +445,7 @@ def test_a_session_in_the_way(source: Source, log: hw.EmbeddedLog, make: Make, s
         other.execute("BEGIN")
         other.execute("INSERT INTO t VALUES (1)")
         waiting, said = make("t", "u"), list[str]()
-        waiting._beginning._say = said.append
+        waiting._bootstrap._say = said.append
         with Captures([waiting]) as beside:
             wait_for(lambda: any("waits for transactions" in text for text in said))
         assert beside.failure is None, "who does not want to wait, can end it"
@@ -599,13 +599,13 @@ def test_a_table_that_can_not_be_read_stops_alone(
         source.execute(f"CREATE PUBLICATION {name} FOR TABLE t, u WITH (publish_via_partition_root = true)".encode())
         catch_up(capture, source)
         source.execute(f"INSERT INTO t VALUES (1); INSERT INTO u VALUES (1); REVOKE SELECT ON t FROM {role}")
-        capture.request("t")
+        request_snapshot(log, capture.options, "t")
         catch_up(capture, source)
         table = capture.tables.named("t")
         assert table is not None
         assert "permission denied" in str(table.stopped)
         with pytest.raises(CaptureRefused, match="permission denied"):
-            capture.request("t")
+            request_snapshot(log, capture.options, "t")
         assert_same(source, log, capture, ["u"])
     finally:
         source.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
@@ -637,7 +637,7 @@ def test_a_condition_and_a_column_with_a_default(source: Source, log: hw.Embedde
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 10)")
     capture = make("t")
     catch_up(capture, source)
-    capture.request("t", where="id < 3")
+    request_snapshot(log, capture.options, "t", where="id < 3")
     source.execute("ALTER TABLE t ADD COLUMN c int4 DEFAULT 7; INSERT INTO t VALUES (11)")
     catch_up(capture, source)
     assert_same(source, log, capture, ["t"])

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.cdc.mapping import MappedFiles
@@ -39,7 +41,7 @@ class Staging:
         self._bytes = 0
         self.rows = 0
 
-    def add(self, topic: str, rows: pa.Table) -> None:
+    def append(self, topic: str, rows: pa.Table) -> None:
         """Rows behind those that the topic has already."""
         if not rows.num_rows:
             return
@@ -48,6 +50,11 @@ class Staging:
         self._tables.setdefault(topic, []).append(rows)
         if self._bytes > self._memory_bytes_max:
             self._spill()
+
+    def append_each(self, topic: str, rows: pa.Table, _numbers: npt.NDArray[np.int64], *, commits: int) -> None:
+        """As `append`, of several `commits`, which are not told apart."""
+        assert commits > 0
+        self.append(topic, rows)
 
     def tables(self) -> Iterator[tuple[str, pa.Table]]:
         """All rows, per topic in the order in which they came."""

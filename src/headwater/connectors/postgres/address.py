@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGconn
 
 from headwater.cdc.postgres.values import SESSION
-from headwater.connectors.postgres.waiting import wait
 from headwater.errors import QueryFailed, SourceUnavailable, UsageError
 
 CONNECT_SECONDS_MAX = 10
@@ -138,3 +138,13 @@ def _escaped(value: str) -> str:
 
 def _sentence(text: str) -> str:
     return " ".join(text.split()).removeprefix("connection failed: ").rstrip(".")
+
+
+def wait(socket: int, seconds: float | None, *, writing: bool = False) -> bool:
+    """Whether a socket can be read (or written) within the time; None is for ever.
+
+    By `poll`: `select` knows only the first thousand open files of a process.
+    """
+    poll = select.poll()
+    poll.register(socket, select.POLLOUT if writing else select.POLLIN)
+    return bool(poll.poll(None if seconds is None else max(0.0, seconds) * 1000))

@@ -1,4 +1,4 @@
-"""Brings whole transactions into the log, each as one commit, together with how far the WAL was captured.
+"""Turns whole transactions of the stream into rows of topics, and commits each to a target, in their order.
 
 Most transactions only change rows: many of them are decoded at once and written with one sync. One that also says
 something about a table, truncates one, carries a message or is large is taken alone, section by section.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -37,16 +36,14 @@ from headwater.cdc.postgres.stretch import (
 from headwater.cdc.postgres.transactions import LogicalMessage, Transaction, read_message
 from headwater.cdc.staging import Staging
 from headwater.cdc.windows import Ids
+from headwater.connectors.capture.target import Rows, Target, place_in
 from headwater.connectors.postgres.occurrences import Occurrences, keyed_changes, live_keys
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import Outbox
-from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables, TablesMoved, key_not_held
-from headwater.connectors.postgres.unchanged import Ask, Memory, sliced, with_unchanged
-from headwater.errors import CaptureOvertaken, InvalidRecords, SchemaError
-from headwater.log.commit import Commit
+from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables, key_not_held
+from headwater.connectors.postgres.unchanged import FetchRows, Memory, sliced, with_unchanged
 from headwater.log.port import Log
 
-Fill = Callable[[Commit], None]
 _ROWS = (INSERT, UPDATE, DELETE)
 _NOTABLE = (RELATION, ROLLED_BACK, TYPE, TRUNCATE, MESSAGE)
 _DELETED = pa.field("_deleted", pa.bool_())
@@ -57,57 +54,62 @@ PUT_BACK_ROWS = 2000
 
 
 class Observer(Protocol):
-    """Who wants to know what passes: a snapshot that is being taken, an outbox."""
+    """What has to see everything that passes: tables that are being read while changes flow."""
 
-    def rows(self, table: Table, rows: pa.Table, xids: Ids) -> None:
+    def rows(self, table: Table, rows: pa.Table, ids: Ids, /) -> None:
         """Rows of a table are about to be committed, each changed by a transaction."""
 
-    def truncated(self, table: Table, xid: int) -> None:
+    def truncated(self, table: Table, transaction: int, /) -> None:
         """A table was emptied by a transaction."""
 
-    def message(self, message: LogicalMessage, staging: Staging, transaction: Transaction) -> bool:
-        """A message of a transaction; what is staged is committed with it. Whether there is something to commit."""
+    def mark(self, content: bytes, staging: Staging, transaction: Transaction, /) -> bool:
+        """A mark of ours has come; what is staged is committed with it. Whether there is something to commit."""
 
-    def moves(self, commit: Commit) -> None:
-        """A commit is about to happen; bookmarks may move with it."""
 
-    def committed(self) -> None:
-        """The commit has happened."""
+class NullObserver:
+    """Lets everything pass: no table is being read."""
 
-    def conflicted(self) -> None:
-        """It has not, because a bookmark that should move with it was moved by another."""
+    def rows(self, _table: Table, _rows: pa.Table, _ids: Ids) -> None:
+        pass
+
+    def truncated(self, _table: Table, _transaction: int) -> None:
+        pass
+
+    def mark(self, _content: bytes, _staging: Staging, _transaction: Transaction) -> bool:
+        return False
 
 
 class Applier:
-    """Applies what a gatherer gives. `lsn` is how far the log has everything, durably."""
+    """Applies what a gatherer gives to a target."""
 
     def __init__(
         self,
         log: Log,
         options: CaptureOptions,
         tables: Tables,
+        target: Target[Lsn],
         observer: Observer,
         *,
         find_key: Callable[[Relation], tuple[str, ...] | None],
-        ask: Ask,
+        fetch_rows: FetchRows,
         directory: Path,
     ) -> None:
         self._log, self._options, self._tables, self._observer = log, options, tables, observer
-        self._find_key, self._ask, self._directory = find_key, ask, directory
+        self._target, self._find_key, self._fetch_rows, self._directory = target, find_key, fetch_rows, directory
         self._types: dict[int, str] = {}
         self._relations: dict[int, tuple[bytes, Relation]] = {}
-        self.memory = Memory(log)
+        self._memory = Memory(log)
         self._outbox = Outbox(log, options)
         self._occurrences: dict[int, Occurrences] = {}
         self._row_bytes: dict[int, int] = {}
-        self.changes = 0
-        self.transactions = 0
-        self.committed_at: float | None = None
-        self._position = log.bookmark(options.names.position)
-        self.lsn = captured_to(log, options)
         # Where the stream is; what lies between this and `lsn` has nothing to do with the tables that are captured.
         self.passed = self.lsn
         log.create(options.names.history, HISTORY_SCHEMA, exist_ok=True)
+
+    @property
+    def lsn(self) -> Lsn:
+        """How far the target has everything, durably."""
+        return self._target.place
 
     def apply(self, item: Small | Large) -> None:
         """Commits the item's transactions. Raises `CaptureOvertaken` if another capture has done it."""
@@ -133,15 +135,15 @@ class Applier:
     def heartbeat(self) -> None:
         """Moves the bookmark to where the stream is, so that the database need not keep what is behind."""
         if self.passed > self.lsn or self._tables.changed or self._tables.events:
-            self.commit(lambda _: None, self.passed)
+            self._target.commit(lambda _: None, self.passed)
 
     def forget(self, oid: int) -> None:
         """The topic of a table was changed by another way than the stream."""
         self._occurrences.pop(oid, None)
 
-    def uncommitted(self, table: Table) -> Iterator[pa.Table]:
+    def _uncommitted(self, table: Table) -> Iterator[pa.Table]:
         """Rows of a table that were applied and are not in the log yet, the newest first."""
-        return iter(())
+        return self._target.uncommitted(table.relation.oid, table.topic)
 
     def _notable(self, item: Small) -> list[int]:
         """The transactions that have more than changes of rows of known tables."""
@@ -171,7 +173,7 @@ class Applier:
             return
         ends = np.array([each.end for each in item.transactions])[owner]
         decoded = [
-            (table, self._whole(table, changes, self.uncommitted(table)))
+            (table, self._whole(table, changes, self._uncommitted(table)))
             for table, changes in self._decoded(stretch, messages, ends)
         ]
         used = np.unique(np.concatenate([np.empty(0, np.int64), *(owner[each.messages] for _, each in decoded)]))
@@ -179,26 +181,25 @@ class Applier:
         if not len(used):
             return
         headers = [item.transactions[number].headers for number in used]
-        xids = np.array([item.transactions[number].id for number in used], np.int64)
+        ids = np.array([item.transactions[number].id for number in used], np.int64)
         tables = []
         for table, changes in decoded:
             numbers = np.searchsorted(used, owner[changes.messages])
             tables.append((table, _with_system(changes, headers, numbers), numbers))
 
-        def fill(commit: Commit) -> None:
-            for table, rows, numbers in tables:
-                if not self._goes_on(table):
-                    continue
-                self._observer.rows(table, rows, xids[numbers])
-                for part in self._outbox.route(table, rows, numbers):
-                    if len(used) == 1:
-                        commit.append(part.topic, part.rows)
-                    else:
-                        commit.append_each(part.topic, part.rows, part.numbers, commits=len(used))
+        routed = [(table, list(self._outbox.route(table, rows, numbers))) for table, rows, numbers in tables]
+        for table, rows, numbers in tables:
+            self._observer.rows(table, rows, ids[numbers])
 
-        self.commit(fill, item.transactions[end - 1].end, item.transactions[end - 1])
-        self.changes += len(messages)
-        self.transactions += len(used)
+        def fill(target: Rows) -> None:
+            for part in (part for table, parts in routed if self._is_active(table) for part in parts):
+                if len(used) == 1:
+                    target.append(part.topic, part.rows)
+                else:
+                    target.append_each(part.topic, part.rows, part.numbers, commits=len(used))
+
+        last = item.transactions[end - 1]
+        self._target.commit(fill, last.end, last.committed_at)
 
     def _alone(self, transaction: Transaction, stretches: Iterable[Stretch]) -> None:
         """One transaction, section by section: between two sections the tables may have changed."""
@@ -216,18 +217,17 @@ class Applier:
                 self._commit_staged(staging, transaction)
         finally:
             staging.close()
-        self.transactions += 1
 
     def _commit_staged(self, staging: Staging, transaction: Transaction) -> None:
-        def fill(commit: Commit) -> None:
+        def fill(target: Rows) -> None:
             for topic, rows in staging.tables():
                 # A table that was dropped and made again has the topic of the one before.
                 tables = [each for each in self._tables.by_oid.values() if each.topic == topic]
                 if not tables or any(each.stopped is None for each in tables):
-                    commit.append(topic, rows)
+                    target.append(topic, rows)
 
         with staging.trimmed():
-            self.commit(fill, transaction.end, transaction)
+            self._target.commit(fill, transaction.end, transaction.committed_at)
 
     def _stage(self, stretch: Stretch, transaction: Transaction, staging: Staging) -> None:
         messages = np.flatnonzero(of_kinds(stretch.kinds, _ROWS))
@@ -236,19 +236,18 @@ class Applier:
             rows_max = PUT_BACK_ROWS if known is None else max(1, PUT_BACK_BYTES // known)
             for piece in sliced(changes, rows_max) if changes.unchanged else [changes]:
                 self._stage_changes(table, piece, transaction, staging)
-        self.changes += len(messages)
 
     def _stage_changes(self, table: Table, changes: Changes, transaction: Transaction, staging: Staging) -> None:
-        earlier = itertools.chain(staging.seen(table.topic), self.uncommitted(table)) if changes.unchanged else ()
+        earlier = itertools.chain(staging.seen(table.topic), self._uncommitted(table)) if changes.unchanged else ()
         numbers = np.zeros(len(changes.messages), np.int64)
         whole = _with_system(self._whole(table, changes, earlier), [transaction.headers], numbers, uniform=True)
         self._observer.rows(table, whole, np.full(whole.num_rows, transaction.id, np.int64))
         for part in self._outbox.route(table, whole, numbers):
-            staging.add(part.topic, part.rows)
+            staging.append(part.topic, part.rows)
 
     def _whole(self, table: Table, changes: Changes, earlier: Iterable[pa.Table]) -> Changes:
         """The changes with the values that were not sent."""
-        completed = with_unchanged(changes, table, earlier, self.memory, self._ask)
+        completed = with_unchanged(changes, table, earlier, self._memory, self._fetch_rows)
         if changes.unchanged:
             self._row_bytes[table.relation.oid] = max(1, completed.rows.nbytes // completed.rows.num_rows)
         return completed
@@ -278,8 +277,17 @@ class Applier:
         elif kind == TRUNCATE:
             self._truncate(body, transaction, staging)
         else:
-            return self._observer.message(read_message(body), staging, transaction)
+            return self._message(read_message(body), transaction, staging)
         return False
+
+    def _message(self, message: LogicalMessage, transaction: Transaction, staging: Staging) -> bool:
+        """A mark of ours, or a message of a program; whether it has to be committed."""
+        if message.prefix == self._options.names.watermark:
+            return self._observer.mark(message.content, staging, transaction)
+        events = list(self._outbox.message(message, transaction.headers))
+        for part in events:
+            staging.append(part.topic, part.rows)
+        return bool(events)
 
     def _truncate(self, body: bytes, transaction: Transaction, staging: Staging) -> None:
         (count,) = struct.unpack_from(">I", body)
@@ -296,11 +304,11 @@ class Applier:
                 self._occurrences[oid] = Occurrences()
             columns = list(table.topic_key)
             there = live_keys(self._log, table.topic, columns)
-            keys = [there, *staging.seen(table.topic), *self.uncommitted(table)]
+            keys = [there, *staging.seen(table.topic), *self._uncommitted(table)]
             gone = pa.concat_tables([each.select(columns).cast(keys[0].select(columns).schema) for each in keys])
             rows = tombstones(gone.group_by(columns).aggregate([]), [transaction.headers])
             self._observer.rows(table, rows, np.full(rows.num_rows, transaction.id, np.int64))
-            staging.add(table.topic, rows)
+            staging.append(table.topic, rows)
 
     def _decoded(
         self, stretch: Stretch, messages: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
@@ -345,54 +353,14 @@ class Applier:
             self._tables.read_again(oid, purge=True)
         return counted
 
-    def _goes_on(self, table: Table) -> bool:
+    def _is_active(self, table: Table) -> bool:
         return self._tables.by_oid[table.relation.oid].stopped is None
-
-    def commit(self, fill: Fill, lsn: Lsn, last: Transaction | None = None) -> None:
-        """One commit of the log, with the new position; a table whose rows do not fit is stopped, and left out."""
-        names = self._options.names
-        position = position_of(lsn, last.committed_at if last is not None else None)
-        while True:
-            try:
-                with self._log.commit(on_conflict="return") as commit:
-                    fill(commit)
-                    commit.bookmark(names.position, position, expect=self._position)
-                    tables = self._tables.moves(commit)
-                    self._observer.moves(commit)
-            except (InvalidRecords, SchemaError) as error:
-                self._stop(error, lsn)
-                continue
-            conflict = commit.conflict
-            if conflict is None:
-                break
-            if conflict.bookmark == names.position:
-                raise CaptureOvertaken(self._options.name, str(conflict.expected), str(conflict.actual))
-            if conflict.bookmark == names.tables:
-                raise TablesMoved
-            self._observer.conflicted()
-        self._observer.committed()
-        self.lsn, self._position = lsn, position
-        self._tables.moved(tables)
-        if last is not None and last.committed_at is not None:
-            self.committed_at = last.committed_at.timestamp()
-
-    def _stop(self, error: InvalidRecords | SchemaError, lsn: Lsn) -> None:
-        topic = error.topic if isinstance(error, InvalidRecords) else None
-        table = next((each for each in self._tables.active() if each.topic == topic), None)
-        if table is None:
-            raise error
-        self._tables.stop(table, error.message, lsn)
 
 
 def captured_to(log: Log, options: CaptureOptions) -> Lsn:
-    """How far the WAL was captured, as the log knows it; 0 if it was not at all."""
-    value = log.bookmark(options.names.position)
-    return Lsn.parse(value["lsn"]) if isinstance(value, dict) else ZERO
-
-
-def position_of(lsn: Lsn, committed_at: datetime | None = None) -> dict[str, str]:
-    """The bookmark's value: the log has everything up to a place, which was committed then or, if unknown, is now."""
-    return {"lsn": str(lsn), "at": (committed_at or datetime.now(UTC)).isoformat()}
+    """How far the WAL was captured, as the log knows it; zero if it was not at all."""
+    place = place_in(log.bookmark(options.names.position))
+    return ZERO if place is None else Lsn.parse(place)
 
 
 def _with_system(

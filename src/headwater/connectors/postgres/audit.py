@@ -31,7 +31,6 @@ from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.ranges import Division, divided
 from headwater.connectors.postgres.setup import NewSlot, create_slot
 from headwater.connectors.postgres.snapshot import Progress, blocks_of
-from headwater.connectors.postgres.state import change_state
 from headwater.connectors.postgres.tables import Table
 from headwater.errors import UsageError
 from headwater.log.embedded.log import EmbeddedLog
@@ -201,4 +200,4 @@ def _repair(log: EmbeddedLog, options: CaptureOptions, table: Table, keys: Seque
     else:
         jobs = [keys_job(oid, keys[first : first + KEYS_MAX]) for first in range(0, len(keys), KEYS_MAX)]
     asked = [job.to_json() for job in jobs]
-    change_state(log, options, lambda state: {**state, "jobs": [*state.get("jobs", []), *asked]})
+    options.life(log).ask(asked)

@@ -10,14 +10,14 @@ import json
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from headwater.cdc.postgres.transactions import LogicalMessage, Transaction
+from headwater.cdc.postgres.transactions import Transaction
 from headwater.cdc.postgres.values import convert
 from headwater.cdc.postgres.visibility import Visibility
 from headwater.cdc.staging import Staging
@@ -131,9 +131,8 @@ class Incremental:
         log: Log,
         options: CaptureOptions,
         tables: Tables,
-        other: Callable[[LogicalMessage, Staging, Transaction], bool],
     ) -> None:
-        self._log, self._options, self._tables, self._other = log, options, tables, other
+        self._log, self._options, self._tables = log, options, tables
         self._state: dict[str, Any] = {}
         self.jobs: list[Job] = []
         self._failures: Counter[str] = Counter()
@@ -148,16 +147,15 @@ class Incremental:
         self.failure: Exception | None = None
         self.outdated: set[int] = set()
         self.unreadable: dict[int, str] = {}
-        self.rows_read = 0
         self.refresh()
 
     @property
-    def at_once(self) -> list[Job]:
+    def whole(self) -> list[Job]:
         """The jobs of tables without a key: no row of the stream can be told from one that was read, so they are read
         as a whole, at one place of the WAL, while the stream waits."""
-        return [job for job in self.jobs if self._is_at_once(job)]
+        return [job for job in self.jobs if self._is_read_whole(job)]
 
-    def _is_at_once(self, job: Job) -> bool:
+    def _is_read_whole(self, job: Job) -> bool:
         table = self._tables.by_oid.get(job.oid)
         return table is not None and table.stopped is None and not table.key
 
@@ -189,6 +187,11 @@ class Incremental:
             self._thread = None
         self._chunk, self._watch, self._seen = None, None, {}
 
+    def check(self) -> None:
+        """Raises what has ended the reading."""
+        if self.failure is not None:
+            raise self.failure
+
     # What the stream's thread calls
 
     def rows(self, table: Table, rows: pa.Table, xids: Ids) -> None:
@@ -210,10 +213,8 @@ class Incremental:
         if watch is not None and watch.oid == table.relation.oid:
             watch.passing.empty(xid)
 
-    def message(self, message: LogicalMessage, staging: Staging, transaction: Transaction) -> bool:
-        if message.prefix != self._options.names.watermark:
-            return self._other(message, staging, transaction)
-        mark = json.loads(message.content)
+    def mark(self, content: bytes, staging: Staging, transaction: Transaction) -> bool:
+        mark = json.loads(content)
         chunk = self._chunk
         # A mark of a capture that was killed: its chunk is read again.
         if chunk is None or mark["token"] != chunk.token:
@@ -254,7 +255,7 @@ class Incremental:
                 self._chunk = None
             self._change.notify_all()
 
-    def conflicted(self) -> None:
+    def conflicted(self, _bookmark: str) -> None:
         """Somebody asked for a job in between: the state is read anew, and what is done is taken out of it again."""
         before = {each["id"] for each in self._state.get("jobs", [])}
         self.refresh()
@@ -281,14 +282,13 @@ class Incremental:
         rows = completed(passing.unaffected(chunk.rows, chunk.seen), headers)
         if job.purge:
             self._seen[job.id].append(key_hashes(chunk.rows, table.key))
-        staging.add(table.topic, rows)
-        self.rows_read += rows.num_rows
+        staging.append(table.topic, rows)
         if job.keys:
             absent = _without(_typed_keys(job, table), key_hashes(chunk.rows, table.key), table.key)
-            staging.add(table.topic, tombstones(passing.unaffected(absent, chunk.seen), [headers]))
+            staging.append(table.topic, tombstones(passing.unaffected(absent, chunk.seen), [headers]))
         left = _left(job.blocks or (), chunk.blocks)
         if not left and job.purge:
-            staging.add(table.topic, tombstones(self._gone(table, job), [headers]))
+            staging.append(table.topic, tombstones(self._gone(table, job), [headers]))
         others = [each.to_json() for each in self.jobs if each.id != job.id]
         mine = [replace(job, blocks=left).to_json()] if left else []
         self._next = {**self._state, "jobs": [*mine, *others]}
@@ -420,7 +420,7 @@ class Incremental:
             return job
 
     def _by_marks(self) -> list[Job]:
-        at_once = {job.id for job in self.at_once}
+        at_once = {job.id for job in self.whole}
         return [job for job in self.jobs if job.id not in at_once]
 
     def _drop_job(self, job: Job, event: Event | None = None) -> None:

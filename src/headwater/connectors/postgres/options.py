@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from headwater.connectors.capture.lifecycle import Life
 from headwater.connectors.postgres.address import Address
 from headwater.connectors.postgres.naming import DEFAULT_SCHEMA, Names
 from headwater.errors import UsageError
+from headwater.log.port import Log
 
 HEARTBEAT = timedelta(seconds=10)
 # Of the space that `max_slot_wal_keep_size` allows; the alarm comes before the slot is lost.
@@ -43,6 +45,10 @@ class CaptureOptions:
     @property
     def names(self) -> Names:
         return Names(self.name)
+
+    def life(self, log: Log) -> Life:
+        """Where the capture is in its life."""
+        return Life(log, self.names.snapshot, self.names.paused)
 
     @property
     def patterns(self) -> tuple[str, ...]:

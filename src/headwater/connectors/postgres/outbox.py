@@ -10,18 +10,26 @@ does not fit its topic stops nothing: it goes to the topic `<source>._refused`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.cdc.headers import HEADERS
+from headwater.cdc.postgres.lsn import Lsn
 from headwater.cdc.postgres.texts import to_texts
+from headwater.cdc.postgres.transactions import LogicalMessage
+from headwater.connectors.postgres.copying import EMITTED, with_headers
+from headwater.connectors.postgres.inventory import Connection
+from headwater.connectors.postgres.naming import literal, qualified, quoted
 from headwater.connectors.postgres.options import CaptureOptions
-from headwater.connectors.postgres.tables import Table
+from headwater.connectors.postgres.setup import Say
+from headwater.connectors.postgres.tables import Table, Tables
 from headwater.errors import InvalidName, UnknownTopic
 from headwater.log.port import Log
 from headwater.log.topic import Topic
@@ -34,6 +42,8 @@ MESSAGE_PREFIX = "outbox."
 TOPIC, KEY, PAYLOAD = "topic", "key", "payload"
 _PLAIN = [(KEY, pa.string()), (PAYLOAD, pa.string())]
 _INSERTED = ("c", "r")
+# How many rows of an outbox are deleted at a time.
+SWEEP_ROWS_MAX = 10_000
 
 Numbers = npt.NDArray[np.int64]
 
@@ -93,6 +103,15 @@ class Outbox:
             found += self.events(name or "", part, numbers[mine])
         yield from _merged(found)
 
+    def message(self, message: LogicalMessage, headers: Mapping[str, str]) -> Iterator[Events]:
+        """What is to be appended for a message of a program: an event, if its prefix says of which topic."""
+        topic = message.prefix.removeprefix(MESSAGE_PREFIX)
+        if topic == message.prefix:
+            return
+        content = message.content.decode(errors="replace")
+        rows = pa.table({"key": pa.nulls(1, pa.string()), "payload": pa.array([content])})
+        yield from self.events(topic, with_headers(rows, headers, operation=EMITTED), np.zeros(1, np.int64))
+
     def events(self, topic: str, rows: pa.Table, numbers: Numbers) -> Iterator[Events]:
         """Rows with `key`, `payload` and headers as events of a topic; those that do not fit, as refused ones."""
         try:
@@ -139,3 +158,43 @@ class Outbox:
             return self._log.topic(check_name("topic", name))
         except UnknownTopic:
             return self._log.create(name, EVENT_SCHEMA)
+
+
+class Sweeper:
+    """Knows which rows wait until the log is past where they were seen."""
+
+    def __init__(self, options: CaptureOptions, tables: Tables, say: Say) -> None:
+        self._options, self._tables, self._say = options, tables, say
+        self._seen: tuple[int, Sequence[tuple[Any, ...]]] | None = None
+        self._refused = ""
+
+    def sweep(self, connection: Connection, lsn: Lsn) -> None:
+        """Deletes rows that were there when the database was behind `lsn`, up to which the log has everything."""
+        if not self._options.outbox or not self._options.outbox_delete:
+            return
+        table = self._tables.named(self._options.outbox)
+        if table is None or table.stopped is not None or not table.key:
+            return
+        if self._seen is not None and lsn >= self._seen[0]:
+            self._delete(connection, table, self._seen[1])
+            self._seen = None
+        if self._seen is None:
+            listed = ", ".join(f"{quoted(name)}::text" for name in table.key)
+            name = qualified(table.relation.schema, table.relation.table)
+            # The place is asked for after the rows: whatever is seen was committed before it.
+            rows = connection.execute(f"SELECT {listed} FROM {name} LIMIT {SWEEP_ROWS_MAX}".encode()).fetchall()
+            [(place,)] = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
+            self._seen = (Lsn.parse(str(place)), rows) if rows else None
+
+    def _delete(self, connection: Connection, table: Table, keys: Sequence[tuple[Any, ...]]) -> None:
+        listed = ", ".join(quoted(name) for name in table.key)
+        values = ", ".join(f"({', '.join(literal(str(text)) for text in key)})" for key in keys)
+        name = qualified(table.relation.schema, table.relation.table)
+        try:
+            connection.execute(f"DELETE FROM {name} WHERE ({listed}) IN ({values})".encode())
+        except psycopg.errors.InsufficientPrivilege as error:
+            # Events are captured all the same.
+            reason = f"Rows of the outbox are not deleted: {error.diag.message_primary}."
+            if reason != self._refused:
+                self._refused = reason
+                self._say(reason)

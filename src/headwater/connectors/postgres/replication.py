@@ -12,9 +12,9 @@ from psycopg import pq
 
 from headwater.cdc.postgres.lsn import ZERO, Lsn
 from headwater.cdc.postgres.transactions import EPOCH
+from headwater.connectors.postgres.address import wait
 from headwater.connectors.postgres.naming import literal, quoted
 from headwater.connectors.postgres.options import CaptureOptions
-from headwater.connectors.postgres.waiting import wait
 from headwater.errors import SlotLost, SourceUnavailable
 
 # What is decoded and committed together at most: enough to share an fsync, little enough to be quick and small.

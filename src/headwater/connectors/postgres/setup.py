@@ -13,11 +13,11 @@ from psycopg import pq
 from psycopg.pq.abc import PGconn, PGresult
 
 from headwater.cdc.postgres.lsn import Lsn
+from headwater.connectors.postgres.address import wait
 from headwater.connectors.postgres.checks import Plan, create_publication, may_alter, may_create
 from headwater.connectors.postgres.inventory import Connection, SourceTable
 from headwater.connectors.postgres.naming import qualified, quoted
 from headwater.connectors.postgres.options import CaptureOptions
-from headwater.connectors.postgres.waiting import wait
 from headwater.errors import SourceUnavailable
 
 Say = Callable[[str], None]

@@ -8,15 +8,16 @@ from typing import Any
 
 import psycopg
 
+from headwater.connectors.capture.lifecycle import Event
 from headwater.connectors.postgres import setup
 from headwater.connectors.postgres.address import address_of
 from headwater.connectors.postgres.audit import Audit, audit
 from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.checks import Plan, check
 from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.requests import request_snapshot, resume_table
 from headwater.connectors.postgres.setup import Say
 from headwater.connectors.postgres.snapshot import Progress
-from headwater.connectors.postgres.state import DROPPED, change_state, read_state, set_paused
 from headwater.connectors.postgres.status import Status, status_of
 from headwater.connectors.postgres.tables import Tables
 from headwater.errors import UsageError
@@ -56,18 +57,18 @@ class PostgresSource:
 
     def snapshot(self, table: str, *, where: str | None = None) -> None:
         """Asks for an incremental snapshot of a table, or of the rows that a condition in SQL names."""
-        self.capture().request(table, where=where, purge=where is None)
+        request_snapshot(self.log, self.options, table, where=where, purge=where is None)
 
     def pause(self) -> None:
         """Lets capture rest; the database keeps its changes until it goes on."""
-        set_paused(self.log, self.options, paused=True)
+        self.options.life(self.log).pause()
 
     def resume(self, table: str | None = None) -> None:
         """Lets capture go on; with a table, captures that one again, and reads it anew."""
         if table is None:
-            set_paused(self.log, self.options, paused=False)
+            self.options.life(self.log).resume()
         else:
-            self.capture().take_up(table)
+            resume_table(self.log, self.options, table)
 
     def audit(self, *, repair: bool = False, progress: Progress = lambda _table, _done, _total: None) -> list[Audit]:
         """Compares every table with its topic at one place of the WAL. With `repair`, rows that differ come again.
@@ -82,15 +83,16 @@ class PostgresSource:
     def drop(self, *, say: Say = lambda _: None) -> None:
         """Removes the slot and the publications; topics stay. A later capture begins anew."""
         with self.options.address.connect() as connection:
-            before = read_state(self.log, self.options)
+            life = self.options.life(self.log)
+            before = life.stored
             # First, so that a capture that runs does not take the slot for lost. What was captured stays in its topics:
             # rows that are gone by then are deleted by the next beginning.
-            change_state(self.log, self.options, lambda _: {"phase": DROPPED, "jobs": []})
+            life.move(Event.DROP)
             try:
                 setup.drop(connection, self.options, say)
             except psycopg.errors.InsufficientPrivilege as error:
                 if setup.has_slot(connection, self.options):
-                    change_state(self.log, self.options, lambda _: before)
+                    life.undo_drop(before)
                 raise UsageError(
                     f"{self.options.address}: {error.diag.message_primary}.", hint="Drop it as the user who made it."
                 ) from None

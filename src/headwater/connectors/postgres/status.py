@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headwater.cdc.postgres.lsn import Lsn
+from headwater.connectors.capture.lifecycle import State, jobs_in, state_in
 from headwater.connectors.postgres.applying import captured_to
 from headwater.connectors.postgres.inventory import Connection
 from headwater.connectors.postgres.options import WAL_ALARM_PART, CaptureOptions
 from headwater.connectors.postgres.snapshot import blocks_read
-from headwater.connectors.postgres.state import STREAMING, is_paused, read_state
 from headwater.connectors.postgres.tables import NOTHING_TO_DO, Table, Tables
 from headwater.log.port import Log
 
@@ -66,7 +66,8 @@ class Status:
 
 def status_of(log: Log, options: CaptureOptions, connection: Connection) -> Status:
     """The status now. Reads, and changes nothing."""
-    names, state = options.names, read_state(log, options)
+    names, life = options.names, options.life(log)
+    stored = life.stored
     tables = Tables(log, options)
     tables.load()
     captured = captured_to(log, options)
@@ -75,7 +76,7 @@ def status_of(log: Log, options: CaptureOptions, connection: Connection) -> Stat
     behind = max(0, Lsn.parse(now) - captured) if captured and row else 0
     position: Any = log.bookmark(names.position)
     seconds = _age(position) if behind and position else 0.0
-    reading = {job["oid"]: job["blocks"] for job in state.get("jobs", [])}
+    reading = {job["oid"]: job["blocks"] for job in jobs_in(stored)}
     read, total = blocks_read(options.directory / "snapshot")
     found = tuple(
         TableStatus(
@@ -88,7 +89,7 @@ def status_of(log: Log, options: CaptureOptions, connection: Connection) -> Stat
         for table in tables.by_oid.values()
     )
     status = Status(
-        options.name, str(options.address), state.get("phase", "not begun"), is_paused(log, options),
+        options.name, str(options.address), state_in(stored).value, life.is_paused,
         str(captured), names.slot, wal_status or "unknown", bool(active), behind, int(retained or 0), until_lost,
         seconds, read, total, found, (),
     )  # fmt: skip
@@ -113,13 +114,13 @@ def _age(position: dict[str, str]) -> float:
 
 def _with_alarms(status: Status, options: CaptureOptions, keep: str) -> Status:
     alarms: list[str] = []
-    if status.phase == STREAMING and status.slot_status in ("missing", "lost"):
+    if status.phase == State.STREAMING.value and status.slot_status in ("missing", "lost"):
         alarms.append(
             f"the replication slot is {status.slot_status}: the next run makes a new one and compares all rows"
         )
     elif status.slot_status == "unreserved":
         alarms.append("the database is about to remove WAL that was not captured yet")
-    if status.phase == STREAMING and not status.active and not status.paused:
+    if status.phase == State.STREAMING.value and not status.active and not status.paused:
         alarms.append("nobody captures")
     if status.bytes_retained > options.wal_alarm_bytes:
         alarms.append(f"the database keeps {status.bytes_retained:,} bytes of WAL for it")

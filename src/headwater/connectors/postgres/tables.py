@@ -7,7 +7,9 @@ rules do not allow stops the capture of that table, with the reason; the others 
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -21,13 +23,15 @@ from headwater.cdc.postgres.relations import WHOLE_ROW, Column, Relation
 from headwater.connectors.postgres.inventory import SourceTable, is_chosen
 from headwater.connectors.postgres.occurrences import ROW
 from headwater.connectors.postgres.options import CaptureOptions
-from headwater.connectors.postgres.state import packed, unpacked
-from headwater.errors import SchemaError, TopicExists, UnknownTopic
+from headwater.errors import InvalidRecords, SchemaError, TopicExists, UnknownTopic
 from headwater.log.commit import Commit
 from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.evolution import is_wider
 
+# What is longer is kept compressed: a bookmark has an end, and thousands of tables have many columns.
+PLAIN_BYTES_MAX = 64 << 10
+_PACKED = "packed"
 HISTORY_SCHEMA = "lsn string, relation string, topic string, event string, detail string"
 DROPPED = "The table was dropped."
 REMOVED = "The source does not name it any more."
@@ -127,6 +131,7 @@ class Tables:
     the log may also have rows that the database does not have."""
     stored: Any = None
     """What the log has of them."""
+    _moving: Any = None
 
     def load(self) -> None:
         """Brings the tables to what the log knows of them."""
@@ -139,18 +144,30 @@ class Tables:
         """All tables, as a bookmark holds them."""
         return packed({str(oid): table.to_json() for oid, table in self.by_oid.items()})
 
-    def moves(self, commit: Commit) -> object:
-        """Adds what has changed to a commit, which conflicts if another process has changed them; see `moved`."""
-        value = self.to_json() if self.changed else self.stored
+    def moves(self, commit: Commit) -> None:
+        """Adds what has changed to a commit, which conflicts if another process has changed them."""
+        self._moving = self.to_json() if self.changed else self.stored
         if self.changed:
-            commit.bookmark(self.options.names.tables, value, expect=self.stored)
+            commit.bookmark(self.options.names.tables, self._moving, expect=self.stored)
         if self.events:
             commit.append(self.options.names.history, [asdict(event) for event in self.events])
-        return value
 
-    def moved(self, value: object) -> None:
+    def committed(self) -> None:
         """What was added to a commit is in the log."""
-        self.stored, self.changed, self.events = value, False, []
+        self.stored, self.changed, self.events = self._moving, False, []
+
+    def conflicted(self, bookmark: str) -> None:
+        """Another process moved a bookmark. Raises `TablesMoved` if it is that of the tables."""
+        if bookmark == self.options.names.tables:
+            raise TablesMoved
+
+    def reject(self, error: InvalidRecords | SchemaError, lsn: Lsn) -> None:
+        """Stops the table whose rows do not fit its topic. Raises the error if it is about none."""
+        topic = error.topic if isinstance(error, InvalidRecords) else None
+        table = next((each for each in self.active() if each.topic == topic), None)
+        if table is None:
+            raise error
+        self.stop(table, error.message, lsn)
 
     def read_again(self, oid: int, *, purge: bool = False) -> None:
         """A table has to be read; with `purge`, rows that only the log has are to go."""
@@ -245,7 +262,7 @@ class Tables:
         kept = "the topic has no key, and keeps its records" if table.append_only else ""
         self.note(table, lsn, "truncated", kept)
 
-    def make_again(self, table: Table) -> None:
+    def recreate_topic(self, table: Table) -> None:
         """Somebody has dropped the topic of a table: it gets a new one, and has still to be read."""
         self.note(table, ZERO, "topic made again", "somebody has dropped it")
         self._set(replace(table, stopped=self._make_topic(table)), ZERO)
@@ -381,3 +398,18 @@ def _difference(before: Relation, after: Relation) -> str:
         if name in old and (old[name].type, old[name].modifier) != (new[name].type, new[name].modifier)
     ]
     return "; ".join(words) or "replica identity"
+
+
+def packed(value: object) -> object:
+    """A value as a bookmark keeps it, however large it is."""
+    text = json.dumps(value, sort_keys=True)
+    if len(text) <= PLAIN_BYTES_MAX:
+        return value
+    return {_PACKED: base64.b85encode(zlib.compress(text.encode())).decode()}
+
+
+def unpacked(value: object) -> object:
+    """The value that a bookmark keeps."""
+    if isinstance(value, dict) and _PACKED in value:
+        return json.loads(zlib.decompress(base64.b85decode(value[_PACKED])))
+    return value

@@ -25,7 +25,7 @@ from headwater.model.hashing import hash_columns
 
 Key = tuple[Any, ...]
 Values = dict[str, Any]
-Ask = Callable[[Table, Sequence[Key], Sequence[str]], Mapping[Key, Values]]
+FetchRows = Callable[[Table, Sequence[Key], Sequence[str]], Mapping[Key, Values]]
 
 # Records that lie nearer to each other than this are read together.
 GAP_MAX = 4096
@@ -124,7 +124,9 @@ def _hashed(columns: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.uint64]:
     return np.asarray(hash_columns(list(columns)), np.uint64)
 
 
-def with_unchanged(changes: Changes, table: Table, earlier: Iterable[pa.Table], memory: Memory, ask: Ask) -> Changes:
+def with_unchanged(
+    changes: Changes, table: Table, earlier: Iterable[pa.Table], memory: Memory, fetch_rows: FetchRows
+) -> Changes:
     """The changes with whole rows. `earlier` are rows of the same transaction, the newest first."""
     columns = list(changes.unchanged)
     if not columns:
@@ -136,7 +138,7 @@ def with_unchanged(changes: Changes, table: Table, earlier: Iterable[pa.Table], 
             values[name][row] = Special(text)
     former = _former(changes, keys)
     outside = _outside(changes, keys, former)
-    known = _found(outside, table, columns, earlier, memory, ask)
+    known = _found(outside, table, columns, earlier, memory, fetch_rows)
     newest: dict[Key, int] = {}
     for row, key in enumerate(keys):
         asked = former.get(row, key)
@@ -181,7 +183,12 @@ def _outside(changes: Changes, keys: Sequence[Key], former: Mapping[int, Key]) -
 
 
 def _found(
-    keys: Sequence[Key], table: Table, columns: Sequence[str], earlier: Iterable[pa.Table], memory: Memory, ask: Ask
+    keys: Sequence[Key],
+    table: Table,
+    columns: Sequence[str],
+    earlier: Iterable[pa.Table],
+    memory: Memory,
+    fetch_rows: FetchRows,
 ) -> dict[Key, Values]:
     found: dict[Key, Values] = {}
     left = set(keys)
@@ -194,7 +201,7 @@ def _found(
         found |= memory.find(table.topic, table.key, list(left), columns)
         left -= found.keys()
     if left:
-        found |= ask(table, list(left), columns)
+        found |= fetch_rows(table, list(left), columns)
     return found
 
 

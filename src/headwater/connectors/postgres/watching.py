@@ -25,7 +25,6 @@ from headwater.connectors.postgres.inventory import Connection, SourceTable, cho
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.setup import Say, add_tables, publish, remove_table
 from headwater.connectors.postgres.snapshot import layout_of
-from headwater.connectors.postgres.state import change_state
 from headwater.connectors.postgres.status import status_of
 from headwater.connectors.postgres.tables import DROPPED, REMOVED, Table, Tables
 from headwater.errors import CaptureRefused, SlotLost, UnknownTopic
@@ -218,4 +217,4 @@ class Watcher:
         elif not table.append_only:
             jobs = [leaf_job(connection, table, sorted(fresh), layout_of(connection, [table]))]
         asked = [job.to_json() for job in jobs]
-        change_state(self._log, self._options, lambda state: {**state, "jobs": [*state.get("jobs", []), *asked]})
+        self._options.life(self._log).ask(asked)

@@ -10,10 +10,10 @@ import pytest
 
 import headwater as hw
 from headwater.cdc.postgres.relations import Column, Relation
+from headwater.connectors.capture.lifecycle import Event, State, stored_as
 from headwater.connectors.postgres.address import Address
 from headwater.connectors.postgres.incremental import Incremental, keys_job, new_job
 from headwater.connectors.postgres.options import CaptureOptions
-from headwater.connectors.postgres.state import DROPPED, STREAMING, change_state, read_state
 from headwater.connectors.postgres.tables import Tables
 
 OPTIONS = CaptureOptions("s", Address({}), tables=["*"])
@@ -31,8 +31,9 @@ def begun(log: hw.EmbeddedLog, *jobs: Any) -> tuple[Tables, Incremental]:
     tables = Tables(log, OPTIONS)
     tables.add(Relation(7, "public", "t", "d", (Column("id", "int4"),)), ("id",))
     tables.incomplete.clear()
-    change_state(log, OPTIONS, lambda _: {"phase": STREAMING, "jobs": [job.to_json() for job in jobs]})
-    return tables, Incremental(log, OPTIONS, tables, lambda *_: False)
+    with log.commit() as commit:
+        commit.bookmark(OPTIONS.names.snapshot, stored_as(State.STREAMING, [job.to_json() for job in jobs]))
+    return tables, Incremental(log, OPTIONS, tables)
 
 
 def commit(log: hw.EmbeddedLog, incremental: Incremental) -> None:
@@ -41,17 +42,16 @@ def commit(log: hw.EmbeddedLog, incremental: Incremental) -> None:
             incremental.moves(commit)
         if commit.conflict is None:
             break
-        incremental.conflicted()
+        incremental.conflicted(OPTIONS.names.snapshot)
     incremental.committed()
 
 
 def jobs_of(log: hw.EmbeddedLog) -> list[dict[str, Any]]:
-    jobs: list[dict[str, Any]] = read_state(log, OPTIONS)["jobs"]
-    return jobs
+    return OPTIONS.life(log).jobs
 
 
 def ask(log: hw.EmbeddedLog, job: Any) -> None:
-    change_state(log, OPTIONS, lambda state: {**state, "jobs": [*state["jobs"], job.to_json()]})
+    OPTIONS.life(log).ask([job.to_json()])
 
 
 def test_a_job_for_some_rows_does_not_stand_for_one_for_all(log: hw.EmbeddedLog) -> None:
@@ -71,7 +71,7 @@ def test_what_others_ask_for_meanwhile_stays(log: hw.EmbeddedLog) -> None:
     first, second, other = new_job(7, where="id < 3"), new_job(7, where="id < 4"), new_job(7, where="id < 5")
     tables, incremental = begun(log, first, second)
     tables.read_again(7)
-    incremental._next = {"phase": STREAMING, "jobs": [second.to_json()]}  # the first one is done
+    incremental._next = stored_as(State.STREAMING, [second.to_json()])  # the first one is done
     ask(log, other)
     commit(log, incremental)
     found = jobs_of(log)
@@ -81,7 +81,7 @@ def test_what_others_ask_for_meanwhile_stays(log: hw.EmbeddedLog) -> None:
 def test_a_drop_meanwhile_is_not_undone(log: hw.EmbeddedLog) -> None:
     job = new_job(7, where="id < 3")
     _, incremental = begun(log, job)
-    incremental._next = {"phase": STREAMING, "jobs": []}
-    change_state(log, OPTIONS, lambda _: {"phase": DROPPED, "jobs": []})
+    incremental._next = stored_as(State.STREAMING)
+    OPTIONS.life(log).move(Event.DROP)
     commit(log, incremental)
-    assert read_state(log, OPTIONS) == {"phase": DROPPED, "jobs": []}
+    assert OPTIONS.life(log).stored == stored_as(State.DROPPED)

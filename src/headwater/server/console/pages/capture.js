@@ -15,7 +15,7 @@ const EXAMPLE = `app.postgres("postgresql://shop@localhost/shop", tables=["order
 const PHASES = {
   "not begun": ["not begun", "plain", "`headwater run` begins with it."],
   creating: ["beginning", "busy", "The replication slot is being made."],
-  first: ["first snapshot", "busy", "All rows are read; they enter the log in one commit."],
+  snapshot: ["first snapshot", "busy", "All rows are read; they enter the log in one commit."],
   streaming: ["streaming", "good", "Each transaction of the database becomes one commit of the log."],
   dropped: ["dropped", "warn", "Slot and publication were removed; a capture begins anew."],
 };
@@ -94,7 +94,7 @@ function silent({ running, state, pid, host, beat_at: beat, ended_at: ended, err
 /** How much of the first snapshot is read, or of tables that are read anew while changes flow. */
 function snapshot({ phase, blocks_read: read, blocks_total: total, tables: all }) {
   const reading = all.filter((one) => one.state === "reading");
-  if (phase === "first" && total > 0) return progress("First snapshot", read, total, `${count(read)} of ${counted(total, "block")} read`);
+  if (phase === "snapshot" && total > 0) return progress("First snapshot", read, total, `${count(read)} of ${counted(total, "block")} read`);
   if (!reading.length) return null;
   const left = reading.reduce((sum, one) => sum + (one.blocks_left ?? 0), 0);
   return h("p", { role: "status" }, badge("reading", "busy"), ` ${counted(reading.length, "table")} read anew while changes flow: `, reading.map((one) => one.name).join(", "), left > 0 && `, ${counted(left, "block")} left`);

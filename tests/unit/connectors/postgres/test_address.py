@@ -6,7 +6,7 @@ import os
 import resource
 import socket
 
-from headwater.connectors.postgres.waiting import wait
+from headwater.connectors.postgres.address import wait
 
 
 def test_a_socket_of_any_number() -> None:

@@ -23,7 +23,7 @@ from headwater.connectors.postgres.tables import Table, Tables, TablesMoved
 from headwater.log.port import Log
 
 
-def read_at_once(
+def read_whole(
     log: Log, options: CaptureOptions, tables: Tables, source: SourceTable, incremental: Incremental, job: Job
 ) -> None:
     """Reads the job's table and commits it. Raises `TablesMoved` if somebody has changed the jobs meanwhile."""
@@ -35,11 +35,11 @@ def read_at_once(
         with log.commit(on_conflict="return") as commit:
             for topic, rows in staging.tables():
                 commit.append(topic, rows)
-            moved = tables.moves(commit)
+            tables.moves(commit)
             incremental.without(job, commit)
         if commit.conflict is not None:
             raise TablesMoved
-        tables.moved(moved)
+        tables.committed()
     finally:
         staging.close()
     incremental.refresh()
@@ -61,9 +61,9 @@ def _read(log: Log, options: CaptureOptions, table: Table, source: SourceTable, 
                     numbered = keyed(rows, occurrences)
                     found.append(numbered[ROW.name].combine_chunks())
                     fresh = numbered.filter(pc.invert(pc.is_in(numbered[ROW.name], there)))
-                    staging.add(table.topic, completed(fresh, headers))
+                    staging.append(table.topic, completed(fresh, headers))
                 else:
-                    staging.add(table.topic, completed(rows, headers))
+                    staging.append(table.topic, completed(rows, headers))
         finally:
             copier.close()
     finally:
@@ -71,5 +71,5 @@ def _read(log: Log, options: CaptureOptions, table: Table, source: SourceTable, 
     if table.counted and len(there):
         kept = pc.is_in(there, pa.concat_arrays(found) if found else pa.array([], ROW.type))
         gone = pa.table({ROW.name: there.filter(pc.invert(kept))})
-        staging.add(table.topic, tombstones(gone, [headers]))
+        staging.append(table.topic, tombstones(gone, [headers]))
     return slot.start
