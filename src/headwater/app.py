@@ -14,10 +14,12 @@ import pyarrow as pa
 from headwater.connectors.connections import Connections
 from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
-from headwater.engine.pipeline import Pipeline, Progress
+from headwater.engine.pipeline import Pipeline, PipelineOptions, Progress
 from headwater.engine.presence import present
+from headwater.engine.reading import WAIT
 from headwater.engine.sinks.feed import Feed
 from headwater.engine.sinks.port import Sink, Start
+from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.store import Store, delete_state
 from headwater.engine.subscription import Changes
 from headwater.engine.supervision import Retry, supervised
@@ -25,6 +27,7 @@ from headwater.errors import ExternalError, RecordFailed, SparkStopped, UsageErr
 from headwater.log.embedded.log import EmbeddedLog, open_log
 from headwater.log.options import TopicOptions
 from headwater.log.topic import Topic
+from headwater.model.durations import Duration
 from headwater.model.inlets import HOOK_SCHEMA, STATSD_SCHEMA, Hook, HookStyle, Statsd
 from headwater.model.position import Position
 from headwater.published import Published
@@ -32,7 +35,9 @@ from headwater.system.heartbeat import Heart, error_of
 from headwater.system.names import check_name
 
 if TYPE_CHECKING:
+    from headwater.connectors.postgres.options import CaptureSettings
     from headwater.connectors.postgres.source import PostgresSource
+    from headwater.spark.frames import DataFrame, SparkSession
     from headwater.spark.program import Program
     from headwater.spark.runtime import Runtime
     from headwater.spark.verification import Verification
@@ -44,9 +49,18 @@ Body = TypeVar("Body", bound=Callable[..., pa.Array])
 class App(Published):
     """Topics and views under one name. Its views are one pipeline: they move together from position to position."""
 
-    def __init__(self, name: str, *, log: str | Path | EmbeddedLog, master: str = "local[*]", **pipeline: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        log: str | Path | EmbeddedLog,
+        master: str = "local[*]",
+        spark: SparkSession | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        **pipeline: Unpack[PipelineOptions],
+    ) -> None:
         check_name("application", name)
-        self.name, self._master = name, master
+        self.name, self._spark = name, SparkPlace(master, spark, spark_conf or {})
         self._owns_log = not isinstance(log, EmbeddedLog)
         self.log = log if isinstance(log, EmbeddedLog) else open_log(log)
         super().__init__(self.log.directory / "pipelines" / name)
@@ -103,7 +117,7 @@ class App(Published):
         schemas: str | Sequence[str] = (),
         name: str | None = None,
         password_file: str | Path | None = None,
-        **options: Any,
+        **options: Unpack[CaptureSettings],
     ) -> PostgresSource:
         """Tables of a PostgreSQL database as topics: `orders` is the topic `shop.orders`, if the source is `shop`.
 
@@ -254,7 +268,7 @@ class App(Published):
         """Begins to start Spark and its workers, in the background; `plan` waits for it, or tells why it failed."""
         from headwater.spark.starting import start_beside
 
-        start_beside(self._master)
+        start_beside(self._spark)
 
     def plan(self, on_step: Callable[[str], None] = lambda _: None) -> Runtime:
         """Starts Spark and plans the views, which takes some seconds; `on_step` is told what is going on."""
@@ -285,7 +299,7 @@ class App(Published):
         # Spark takes a second to import, and reading does not need it.
         from headwater.spark.runtime import Runtime
 
-        return Runtime(self._master, self.log, views, self._functions, on_step)
+        return Runtime(self._spark, self.log, views, self._functions, on_step)
 
     def catch_up(self, end: Position | None = None) -> Position:
         """Brings all views to a position, or to where the log is now, and returns when they are there."""
@@ -392,6 +406,9 @@ class App(Published):
         if isinstance(error, WorkerLost):
             # Spark starts another.
             return
+        if self._spark.session is not None:
+            # It is not ours to start again.
+            raise error
         from headwater.spark.session import forget_session
 
         if self._pipeline is not None:
@@ -426,6 +443,24 @@ class App(Published):
         same = built is not None and built.fingerprint == runtime.program.fingerprint
         explained = runtime.explain().with_state(self.state()) if same else runtime.explain()
         return explained if view is None else explained.of(view)
+
+    def dataframe(
+        self, name: str, *, at_least: Position | None = None, at: Position | None = None, timeout: Duration = WAIT
+    ) -> DataFrame:
+        """The rows of a view, or of a topic (of a table the newest per key), as a Spark DataFrame.
+
+        They are as of a position that is `at_least` the given one, or exactly `at` it; a view has its newest only.
+        """
+        from headwater.spark.frames import dataframe, topic_rows
+
+        if at is not None and at_least is not None:
+            raise UsageError("A DataFrame is read at a position or at_least at one, not both.")
+        if name not in self._views:
+            return dataframe(self._spark, topic_rows(self.log, name, at_least=at_least, at=at))
+        snapshot = self.snapshot([name], at_least=at_least if at is None else at, timeout=timeout)
+        if at is not None and snapshot.position != at:
+            raise UsageError(f"View {name!r} is at position {snapshot.position}, no longer at {at}.")
+        return dataframe(self._spark, snapshot.tables[name])
 
     def delete_state(self) -> None:
         """Deletes all views and their state. The next run builds them anew from the log."""

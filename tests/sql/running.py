@@ -49,8 +49,8 @@ class Oracle:
     """The views to which raw Spark gives no answer."""
 
 
-def open_app(file: CaseFile, directory: Path, **options: int) -> App:
-    app = App(file.name, log=directory, master="local[2]", **options)
+def open_app(file: CaseFile, directory: Path) -> App:
+    app = App(file.name, log=directory, master="local[2]")
     for topic in file.topics:
         app.topic(topic.name, topic.schema, key=topic.key, partitions=topic.partitions)
     for view in file.views:

@@ -26,6 +26,7 @@ LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("headwater/published.py", "headwater.engine.querying"): "DuckDB takes a tenth of a second to import",
     ("headwater/cli/demo.py", "headwater.demo.supervisor"): "only the demo needs a driver of PostgreSQL",
     ("headwater/app.py", "headwater.spark.session"): "Spark takes a second to import, and readers do not need it",
+    ("headwater/app.py", "headwater.spark.frames"): "Spark takes a second to import, and readers do not need it",
     ("headwater/app.py", "headwater.spark.starting"): "Spark takes a second to import, and readers do not need it",
     ("headwater/app.py", "headwater.spark.runtime"): "Spark takes a second to import, and readers do not need it",
 }

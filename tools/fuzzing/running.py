@@ -7,8 +7,10 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 from headwater.app import App
+from headwater.engine.pipeline import PipelineOptions
 from headwater.errors import HeadwaterError
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.topic import Topic
@@ -36,7 +38,8 @@ def timed(figures: Figures, name: str) -> Iterator[None]:
 
 def open_app(plan: RoundPlan, views: Mapping[str, str], leg: Leg, folder: Path) -> App:
     """The application of a leg."""
-    app = App(NAME, log=folder, master=MASTER, **leg.options)
+    options = cast("PipelineOptions", dict(leg.options))
+    app = App(NAME, log=folder, master=MASTER, **options)
     create_topics(app.topic, plan.topics)
     for name, sql in views.items():
         app.view(name, sql, on_error="dead_letter" if plan.policies.get(name) == "dead_letter" else "fail")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from headwater.engine.arrangements import view_of
 from headwater.engine.batch import Batch, StageNote
@@ -51,6 +51,13 @@ class Program(Protocol):
     def run(self, batch: Batch) -> list[StageNote]:
         """What the stages of a batch have written. Raises `ViewFailed` when a record makes an expression fail."""
         ...
+
+
+class PipelineOptions(TypedDict, total=False):
+    """`batch_rows_max`: how many records a batch has at most; up to `one_task_rows_max` it is run by one task."""
+
+    batch_rows_max: int
+    one_task_rows_max: int
 
 
 @dataclass(frozen=True, slots=True)

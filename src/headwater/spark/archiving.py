@@ -18,6 +18,7 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from headwater.engine.pipeline import Pipeline
+from headwater.engine.sparkplace import SparkPlace
 from headwater.log.embedded.log import open_log
 from headwater.spark.archive import BACKGROUND, QUIET, find_archive, place
 from headwater.spark.runtime import Runtime
@@ -75,7 +76,7 @@ def _run(made: Path, work: Path) -> None:
     with open_log(work / "log") as log:
         for topic, schema in _TABLES.items():
             log.create(topic, schema, key="id")
-        program = Runtime("local[2]", log, _VIEWS, (), lambda _: None).program
+        program = Runtime(SparkPlace("local[2]"), log, _VIEWS, (), lambda _: None).program
         pipeline = Pipeline(log, work / "views", program, policies={}, one_task_rows_max=10)
         for number in range(4):
             log.append("customers", [{"id": number, "country": "DE", "since": "2026-01-01T00:00:00Z"}])

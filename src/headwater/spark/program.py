@@ -44,6 +44,7 @@ from headwater.spark.numbering import numbered_alike
 from headwater.spark.operators import arrow_type
 from headwater.spark.planner import Planner
 from headwater.spark.pruning import choose, prune
+from headwater.spark.session import own_session
 from headwater.spark.stage import BATCH
 from headwater.spark.template import Template
 from headwater.spark.wording import label
@@ -75,7 +76,7 @@ class Program:
         views: Mapping[str, str],
         functions: Sequence[Function] = (),
     ) -> None:
-        self.session = session.newSession()
+        self.session = own_session(session)
         self.catalyst = Catalyst(self.session)
         self._leaves: dict[int, str] = {}
         self._schemas: dict[str, StructType] = {}

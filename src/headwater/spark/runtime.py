@@ -11,12 +11,13 @@ from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
 from headwater.engine.publication import Excluded
 from headwater.engine.rehearsal import rehearse
+from headwater.engine.sparkplace import SparkPlace
 from headwater.errors import ExternalError, HeadwaterError
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import Position
 from headwater.spark.explaining import explain
 from headwater.spark.program import Program
-from headwater.spark.session import start_session
+from headwater.spark.session import session_at
 from headwater.spark.verification import Batches, Verification
 
 
@@ -25,7 +26,7 @@ class Runtime:
 
     def __init__(
         self,
-        master: str,
+        place: SparkPlace,
         log: EmbeddedLog,
         views: Mapping[str, str],
         functions: Sequence[Function],
@@ -33,7 +34,7 @@ class Runtime:
     ) -> None:
         self._log, self._functions = log, tuple(functions)
         on_step("Starting Spark")
-        session = start_session(master)
+        session = session_at(place)
         on_step(f"Planning {len(views)} {'view' if len(views) == 1 else 'views'}")
         self._topics = log.topics()
         self.program = Program(session, self._topics, views, self._functions)

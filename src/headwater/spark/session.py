@@ -19,7 +19,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from headwater.errors import SparkNotStarted
+from headwater.engine.sparkplace import SparkPlace
+from headwater.errors import SparkNotStarted, UsageError
 from headwater.spark.archive import archive_options
 from headwater.spark.names import keep_names
 from headwater.spark.noise import RaisedAnyway, Told
@@ -85,6 +86,9 @@ _STATIC_SETTINGS = {
 """Settings that all sessions of a Java virtual machine share."""
 SQL_SETTINGS = tuple(name for name in _SETTINGS if name.startswith("spark.sql."))
 """The settings of headwater's sessions that say how SQL is planned and run."""
+PACKAGES = Path(__file__).parents[2]
+"""Where this package was imported from."""
+_OURS = "spark.headwater.started"
 # Loggers that repeat on standard error what PySpark raises anyway.
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _turn = threading.Lock()
@@ -115,8 +119,10 @@ def _session(master: str, java: str | None, settings: Mapping[str, str]) -> Spar
         if master.startswith("local"):
             # Elsewhere it need not be installed before Spark brings it.
             chosen["spark.python.daemon.module"] = "headwater.spark.daemon"
+            chosen.setdefault("spark.executorEnv.PYTHONPATH", str(PACKAGES))
         more = archive_options() if java is None else java
         chosen[_JAVA_OPTIONS] = f"{chosen[_JAVA_OPTIONS]} {more}"
+        chosen[_OURS] = "true"
         conf = SparkConf().setMaster(master).setAppName("headwater").setAll(list(chosen.items()))
         context: Any = SparkContext(conf=conf, gateway=_gateway(conf))
         # It prints a stack trace when Java is gone, which others notice and tell.
@@ -127,6 +133,34 @@ def _session(master: str, java: str | None, settings: Mapping[str, str]) -> Spar
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def session_at(place: SparkPlace) -> SparkSession:
+    """The session that an application runs in: the caller's, which must be one of a Spark in this process, or ours."""
+    session = place.session
+    if session is None:
+        return start_session(place.master, **{name.replace(".", "__"): value for name, value in place.conf.items()})
+    if not isinstance(session, SparkSession):
+        raise UsageError(
+            f"Views run in a SparkSession of this process, not in {type(session).__module__}.{type(session).__name__}.",
+            hint="Use SparkSession.builder.master(...).getOrCreate(), or leave spark= out.",
+        )
+    context: Any = session.sparkContext
+    if context.master.startswith("local"):
+        # Workers are processes of this machine: they import what this one does.
+        if "PYSPARK_PYTHON" not in os.environ:
+            context.pythonExec = sys.executable
+        context.environment.setdefault("PYTHONPATH", str(PACKAGES))
+    return session
+
+
+def own_session(session: SparkSession) -> SparkSession:
+    """Another session of the same Spark, with headwater's settings; those of the given one stay as they are."""
+    made = session.newSession()
+    if session.sparkContext.getConf().get(_OURS) is None:
+        for name in SQL_SETTINGS:
+            made.conf.set(name, _SETTINGS[name])
+    return made
 
 
 def forget_session() -> None:

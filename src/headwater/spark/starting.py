@@ -9,20 +9,21 @@ from contextlib import suppress
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from headwater.engine.sparkplace import SparkPlace
 from headwater.spark.archive import make_archive
 from headwater.spark.numbering import planning
-from headwater.spark.session import start_session
+from headwater.spark.session import session_at
 
 
-def start_beside(master: str) -> None:
-    """Starts Spark and its workers in a thread; `start_session` waits for it, or tries again and tells why it fails."""
-    threading.Thread(target=_start, args=(master,), name="Spark's start", daemon=True).start()
+def start_beside(place: SparkPlace) -> None:
+    """Starts Spark and its workers in a thread; `session_at` waits for it, or tries again and tells why it fails."""
+    threading.Thread(target=_start, args=(place,), name="Spark's start", daemon=True).start()
 
 
-def _start(master: str) -> None:
+def _start(place: SparkPlace) -> None:
     # The next caller that needs Spark tries again, and gets the error.
     with suppress(Exception):
-        _start_workers(start_session(master))
+        _start_workers(session_at(place))
         _kept.append(make_archive())
 
 

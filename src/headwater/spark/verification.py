@@ -30,6 +30,7 @@ from headwater.spark.failures import spark_fails, unexpected, view_failure
 from headwater.spark.functions import register
 from headwater.spark.program import Program, topic_schema
 from headwater.spark.raw import FEW_ROWS, RawSpark
+from headwater.spark.session import own_session
 from headwater.spark.settling import CONSTANT_KEYS_RULE
 
 RUNS_MAX = 12
@@ -79,7 +80,7 @@ class Batches:
 
     def __init__(self, program: Program, log: EmbeddedLog, functions: Sequence[Function] = ()) -> None:
         self._program, self._log, self._functions = program, log, functions
-        self._session: SparkSession = program.session.newSession()
+        self._session: SparkSession = own_session(program.session)
         self._session.conf.set("spark.sql.shuffle.partitions", str(program.tasks))
         self._session.conf.set(_EXCLUDED, f"{self._session.conf.get(_EXCLUDED)},{CONSTANT_KEYS_RULE}")
         for function in functions:

@@ -6,18 +6,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import TypedDict
 
 from headwater.connectors.capture.lifecycle import Life
 from headwater.connectors.postgres.address import Address
 from headwater.connectors.postgres.naming import DEFAULT_SCHEMA, Names
 from headwater.errors import UsageError
 from headwater.log.port import Log
+from headwater.model.durations import Duration
 
 HEARTBEAT = timedelta(seconds=10)
 # Of the space that `max_slot_wal_keep_size` allows; the alarm comes before the slot is lost.
 WAL_ALARM_PART = 0.5
 WAL_ALARM_BYTES = 10 << 30
 WAL_ALARM_AGE = timedelta(minutes=10)
+
+DURATIONS = ("heartbeat", "wal_alarm_age")
+"""The options that are durations."""
+
+
+class CaptureSettings(TypedDict, total=False):
+    """The options of a source that its application may choose; see `CaptureOptions`."""
+
+    outbox: str | None
+    outbox_delete: bool
+    heartbeat: Duration
+    snapshot_workers: int
+    partitions: int
+    wal_alarm_bytes: int
+    wal_alarm_age: Duration
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import psycopg
 
@@ -14,7 +14,7 @@ from headwater.connectors.postgres.address import address_of
 from headwater.connectors.postgres.audit import Audit, audit
 from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.checks import Plan, check
-from headwater.connectors.postgres.options import CaptureOptions
+from headwater.connectors.postgres.options import DURATIONS, CaptureOptions, CaptureSettings
 from headwater.connectors.postgres.requests import request_snapshot, resume_table
 from headwater.connectors.postgres.setup import Say
 from headwater.connectors.postgres.snapshot import Progress
@@ -22,6 +22,7 @@ from headwater.connectors.postgres.status import Status, status_of
 from headwater.connectors.postgres.tables import Tables
 from headwater.errors import UsageError
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.model.durations import duration_of
 
 
 class PostgresSource:
@@ -106,15 +107,15 @@ def open_source(
     tables: str | Sequence[str],
     schemas: str | Sequence[str],
     password_file: str | Path | None,
-    **options: Any,
+    **options: Unpack[CaptureSettings],
 ) -> PostgresSource:
     """A source of a log. Raises `UsageError` for an option that there is not."""
-    known = CaptureOptions.__dataclass_fields__
+    known = CaptureSettings.__annotations__
     for option in options.keys() - known.keys():
         raise UsageError(f"A PostgreSQL source has no option {option!r}.", hint=f"Options: {', '.join(known)}.")
     directory = log.directory / "capture" / name
     tables, schemas = ([each] if isinstance(each, str) else list(each) for each in (tables, schemas))
     address = address_of(url, password_file=password_file)
-    return PostgresSource(
-        log, CaptureOptions(name, address, tables=tables, schemas=schemas, **{"directory": directory, **options})
-    )
+    given: dict[str, Any] = {"directory": directory, **options}
+    given |= {each: duration_of(each, given[each]) for each in DURATIONS if each in given}
+    return PostgresSource(log, CaptureOptions(name, address, tables=tables, schemas=schemas, **given))
