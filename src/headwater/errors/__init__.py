@@ -33,7 +33,8 @@
     |  |- CaptureRefused           a database is not set up for capture
     |  |- CaptureOvertaken         another process captures the same source
     |  |- CaptureDropped           the capture of a source was ended for good
-    |  `- Refused                  the server does not carry out a request
+    |  |- Refused                  the server does not carry out a request
+    |  `- RequestRefused           as a client sees it: the server refused a request
     |- ExternalError
     |  |- Determinate              it did not happen: try again when the cause is gone
     |  |  |- DiskFull
@@ -47,8 +48,10 @@
     |  |  |- SparkStopped          Spark's Java process is gone
     |  |  |- WorkerLost            a process that works for Spark is gone
     |  |  |- SourceUnavailable     a database does not answer, or has closed the connection
-    |  |  `- QueryFailed           a database refuses a query
+    |  |  |- QueryFailed           a database refuses a query
+    |  |  `- ServerUnavailable     as a client sees it: the server cannot be reached, or cannot do it now
     |  |- Indeterminate            it may have happened: look before trying again
+    |  |  `- AnswerLost            a client's connection failed before its request was answered
     |  |  `- TargetFailed          a delivery to the target of a sink did not arrive, or may not have
     |  |- Corrupt                  committed data cannot be read back: stop and repair
     |  |  `- StateCorrupt          state of a view cannot be read back: delete it, and it is rebuilt
@@ -98,7 +101,7 @@ from headwater.errors.queries import (
     TooManyRows,
     UnsupportedQuery,
 )
-from headwater.errors.requests import Declined, Refused, TokensUnusable
+from headwater.errors.requests import AnswerLost, Declined, Refused, RequestRefused, ServerUnavailable, TokensUnusable
 from headwater.errors.sinks import TargetFailed
 from headwater.errors.sources import (
     CaptureDropped,
@@ -132,6 +135,7 @@ from headwater.errors.views import (
 )
 
 __all__ = [
+    "AnswerLost",
     "BufferFull",
     "CaptureDropped",
     "CaptureOvertaken",
@@ -172,7 +176,9 @@ __all__ = [
     "RecordsGone",
     "Refused",
     "RejectedRecord",
+    "RequestRefused",
     "SchemaError",
+    "ServerUnavailable",
     "SlotLost",
     "SourceUnavailable",
     "SparkNotStarted",

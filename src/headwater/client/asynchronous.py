@@ -1,0 +1,105 @@
+"""The client for programs with asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Self, Unpack
+
+import httpx
+
+from headwater.client import protocol
+from headwater.client.answers import Appended, Change, Row, Rows
+from headwater.client.connections import SILENCE_SECONDS, arguments, lost, settings
+from headwater.client.following import Following
+from headwater.client.options import Reading
+from headwater.client.protocol import Exchange, Pause, Request, Response, Result
+from headwater.errors import AnswerLost, ServerUnavailable
+
+
+class AsyncClient:
+    """A connection to a server, for one event loop. `options` are those of `httpx.AsyncClient`."""
+
+    def __init__(self, url: str, *, token: str | None = None, **options: Any) -> None:
+        self._http = httpx.AsyncClient(**settings(url, token, options))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def append(
+        self, topic: str, rows: Iterable[Row] | bytes, *, key: str | None = None, partition: int | None = None
+    ) -> Appended:
+        """As `Client.append`."""
+        return await self._run(protocol.append(topic, rows, key=key, partition=partition))
+
+    async def read(
+        self,
+        view: str,
+        *,
+        where: Sequence[str] = (),
+        order: str | None = None,
+        limit: int = 100,
+        offset: int = 0,
+        **reading: Unpack[Reading],
+    ) -> Rows:
+        """As `Client.read`."""
+        return await self._run(protocol.read(view, where=where, order=order, limit=limit, offset=offset, **reading))
+
+    async def lookup(self, view: str, *key: object, **reading: Unpack[Reading]) -> Rows:
+        """As `Client.lookup`."""
+        return await self._run(protocol.lookup(view, key, **reading))
+
+    async def query(self, sql: str, *, limit: int | None = None, **reading: Unpack[Reading]) -> Rows:
+        """As `Client.query`."""
+        return await self._run(protocol.query(sql, limit=limit, **reading))
+
+    async def subscribe(self, view: str, *, after: str | None = None) -> AsyncIterator[Change]:
+        """As `Client.subscribe`."""
+        following, failures = Following(after), 0
+        while True:
+            following.connected()
+            with suppress(AnswerLost, ServerUnavailable):
+                async for change in self._stream(protocol.changes(view, following.after), following):
+                    failures = 0
+                    yield change
+            failures += 1
+            await asyncio.sleep(protocol.pause_before(failures).seconds)
+
+    async def _stream(self, request: Request, following: Following) -> AsyncIterator[Change]:
+        """The changes of one connection, until it ends."""
+        given = {**arguments(request), "timeout": SILENCE_SECONDS}
+        try:
+            async with self._http.stream(**given) as response:
+                if response.status_code >= 400:
+                    protocol.check(Response(response.status_code, await response.aread()))
+                async for line in response.aiter_lines():
+                    change = following.line(line)
+                    if change is not None:
+                        yield change
+        except httpx.TransportError as error:
+            raise lost(error) from error
+
+    async def _run(self, exchange: Exchange[Result]) -> Result:
+        try:
+            step = next(exchange)
+            while True:
+                if isinstance(step, Pause):
+                    await asyncio.sleep(step.seconds)
+                    step = exchange.send(None)
+                    continue
+                try:
+                    answered = await self._http.request(**arguments(step))
+                except httpx.TransportError as error:
+                    step = exchange.throw(lost(error))
+                else:
+                    step = exchange.send(Response(answered.status_code, answered.content))
+        except StopIteration as done:
+            result: Result = done.value
+            return result
