@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 from typing import Any
@@ -122,6 +123,10 @@ def test_an_address_without_a_server(shop: Shop) -> None:
 
 def test_a_token_is_sent(shop: Shop) -> None:
     token = Tokens(shop.app.directory).create("importer", "write")
+    deadline = time.monotonic() + 40
+    while not shop.service.tokens.known():
+        assert time.monotonic() < deadline, "the server did not look at its tokens in time"
+        time.sleep(0.05)
     with Client(shop.server.url, token=token) as client:
         assert client.append("clicks", [{"url": "a"}]).records == 1
     with Client(shop.server.url, token="hw_wrong") as client, pytest.raises(RequestRefused) as error:
