@@ -288,14 +288,13 @@ class EmbeddedLog(Log):
         names = [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
         if not names:
             raise UsageError("A consumer reads at least one topic.")
-        lease = options.get("lease", LEASE)
         membership = CatalogMembership(
             self._catalog,
             self._clock,
             group,
             check_name("member", options.get("member", f"{os.getpid()}-{uuid.uuid4().hex[:12]}")),
             lambda: [self._registry.topic(name) for name in names],
-            lease_seconds=seconds_of("lease", lease),
+            lease_seconds=seconds_of("lease", options.get("lease", LEASE)),
             start=options.get("start", "earliest"),
         )
         return Consumer(
@@ -303,7 +302,7 @@ class EmbeddedLog(Log):
             self._reader,
             self._submit,
             self._wake,
-            lease=lease,
+            lease=options.get("lease", LEASE),
             on_gone=options.get("on_gone", "fail"),
             idle_timeout=options.get("idle_timeout"),
         )
