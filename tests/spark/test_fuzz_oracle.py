@@ -84,6 +84,14 @@ def test_numbers_of_ties_are_headwaters_to_settle(spark: SparkSession, log: Embe
     assert verdict.differences
 
 
+def test_an_open_answer_without_a_rule_should_have_been_refused(spark: SparkSession, log: EmbeddedLog) -> None:
+    judge = oracle(spark, log, "SELECT id, row_number() OVER (ORDER BY v) AS r FROM t")
+    settled = pa.table({"id": [3, 2, 1, 0, 7, 6, 5, 4], "r": pa.array(range(1, 9), pa.int32())})
+    verdict = judge.judge("q", settled, giving(settled), has_rules=False)
+    assert verdict.differences
+    assert "refused" in verdict.note
+
+
 def test_an_order_that_raw_spark_drops_is_asked_for_in_other_words(spark: SparkSession, log: EmbeddedLog) -> None:
     inner = Source("t AS y", (), 8, frozenset({"t"}))
     rows = Subqueries(Random(1)).numbered(

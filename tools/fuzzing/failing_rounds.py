@@ -29,7 +29,7 @@ from tools.fuzzing.failing import FailingQueries
 from tools.fuzzing.findings import Figures, Finding
 from tools.fuzzing.oracle import Oracle, RawFailed
 from tools.fuzzing.plans import Leg, RoundPlan, Step, create_topics
-from tools.fuzzing.running import MASTER, apply, failure, open_app, timed, topics_of
+from tools.fuzzing.running import MASTER, apply, failure, has_rules, open_app, timed, topics_of
 from tools.fuzzing.topics import TopicPlan, failing_topics
 
 _RUNS = 4
@@ -136,7 +136,7 @@ class FailingRound:
 
         try:
             content = app.snapshot([name]).tables[name]
-            verdict = oracle.judge(name, content, settled)
+            verdict = oracle.judge(name, content, settled, has_rules=has_rules(app, name, self._plan.reads[name]))
         except RawFailed as error:
             if all(oracle.failures(name, _RUNS)):
                 self._found(name, f"The batch query fails, and the pipeline does not: {str(error)[:300]}", "missed")

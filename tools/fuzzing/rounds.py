@@ -30,6 +30,7 @@ from tools.fuzzing.running import (
     MASTER,
     apply,
     failure,
+    has_rules,
     let_compile,
     open_app,
     timed,
@@ -193,7 +194,7 @@ class Round:
 
         try:
             content = app.snapshot([name], at_least=progress.position).tables[name]
-            verdict = oracle.judge(name, content, settled)
+            verdict = oracle.judge(name, content, settled, has_rules=has_rules(app, name, self._plan.reads[name]))
         except RawFailed as error:
             self._figures.undecided[sql] = str(error)[:500]
             self._out.add(name)

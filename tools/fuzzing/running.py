@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
@@ -44,6 +44,12 @@ def open_app(plan: RoundPlan, views: Mapping[str, str], leg: Leg, folder: Path) 
     for name, sql in views.items():
         app.view(name, sql, on_error="dead_letter" if plan.policies.get(name) == "dead_letter" else "fail")
     return app
+
+
+def has_rules(app: App, view: str, reads: Collection[str]) -> bool:
+    """Whether headwater has a rule for what SQL leaves open in a view, or in one that it reads."""
+    planned = app.program.views
+    return any(planned[name].rules for name in (view, *reads) if name in planned)
 
 
 def let_compile(plan: RoundPlan, app: App) -> None:

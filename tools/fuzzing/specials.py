@@ -35,9 +35,9 @@ class Specials(Forms):
         self.last: tuple[Callable[..., Relation], ...] = (
             *self.inner, self._page, self._newest, self._lateral, self._ranks, self._constants, self._statistics,
             self._statistics, self._statistics_over, self._by_order, self._by_order, self._sketches,
-            self._over_without_order, self._values_over, self._keyed_by_map, self._keyed_by_map, self._collected_maps,
-            self._decimals_over, self._subquery_over, self._subquery_over, self._variant, self._clock,
-            self._in_by_subquery,
+            self._over_without_order, self._values_over, self._keyed_by_map, self._keyed_by_map,
+            self._collected_maps, self._decimals_over, self._narrow_over, self._unordered_part, self._subquery_over,
+            self._subquery_over, self._variant, self._clock, self._in_by_subquery,
         )  # fmt: skip
 
     def _one(self, depth: int) -> tuple[Source, Expressions]:
@@ -67,6 +67,12 @@ class Specials(Forms):
         inner, _ = self._one(0)
         found = self._sources.subqueries.newest(given, inner)
         return self._with(given, scope, inner, found)
+
+    def _unordered_part(self, depth: int, *, last: bool = False) -> Relation:
+        """Rows, each with one of the values that belong to it, whichever comes."""
+        given, scope = self._one(depth)
+        inner, _ = self._one(0)
+        return self._with(given, scope, inner, self._sources.subqueries.some(given, inner))
 
     def _subquery_over(self, depth: int, *, last: bool = False) -> Relation:
         """Rows, each with the result of a window function over those that belong to it."""
@@ -173,8 +179,11 @@ class Specials(Forms):
 
     def _decimals_over(self, depth: int, *, last: bool = False) -> Relation:
         """Sums of decimals over windows: Spark adds up narrow ones in a way of its own."""
-        kind = self._dice.choice((NARROW, NARROW, DECIMAL))
+        kind = self._dice.choice((NARROW, DECIMAL))
         return self._over(depth, lambda windows: column(windows.total(kind)))
+
+    def _narrow_over(self, depth: int, *, last: bool = False) -> Relation:
+        return self._over(depth, lambda windows: column(windows.total(NARROW)))
 
     def _over_without_order(self, depth: int, *, last: bool = False) -> Relation:
         return self._over(depth, lambda windows: column(windows.unordered()))

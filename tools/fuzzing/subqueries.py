@@ -106,6 +106,15 @@ class Subqueries:
             self.meant[text] = f"(SELECT min(w0) {chosen})"
         return Column(text, one.kind, one.noise)
 
+    def some(self, outer: Source, inner: Source) -> Column | None:
+        """The value of a row that belongs to an outer row, by no order."""
+        key, columns = self.key(outer, inner), Expressions(self._dice, inner.scope).of()
+        if key is None or not columns:
+            return None
+        one = self._dice.choice(columns)
+        part = self._dice.choice(("LIMIT 1", "LIMIT 1 OFFSET 1", "LIMIT 1 OFFSET 1"))
+        return Column(f"(SELECT {one.sql} FROM {inner.sql} WHERE {key} {part})", one.kind, one.noise)
+
     def numbered(self, one: Column, inner: Source, key: str, order: str, places: str) -> str:
         """The rows at some places, by an order, among those that belong to an outer row; `w0` is their column.
 
