@@ -22,6 +22,7 @@ import typer
 from rich.console import Console
 
 from headwater.log.embedded.position import commit_of
+from headwater.log.port import Log
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -195,7 +196,7 @@ def backlog(bench: Bench, transactions: int) -> Iterator[Floor | Line]:
         yield Line("the same by Debezium's engine", rate, "changes/s", note="from its first batch, into a file")
 
 
-def _records(log: hw.EmbeddedLog) -> int:
+def _records(log: Log) -> int:
     return sum(end for _, end in log.offsets("shop.orders").values())
 
 

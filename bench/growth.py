@@ -14,6 +14,7 @@ from bench.floors import Floors
 from bench.report import Line
 from bench.samples import BATCH_ROWS, SCHEMA, batches
 from bench.scale import FULL_ROWS, Scale
+from headwater.log.embedded.log import EmbeddedLog
 
 GOAL = 0.9
 ROUND_BATCHES = 40
@@ -23,7 +24,7 @@ PAUSE_SECONDS = 0.1
 def measure(directory: Path, _floors: Floors, scale: Scale, step: Callable[[str], None]) -> Iterator[Line]:
     step(f"growing a log to {scale.grown_rows:,} rows")
     tables = batches()
-    with hw.open(directory / "grown") as grown:
+    with EmbeddedLog(directory / "grown") as grown:
         grown.create("records", SCHEMA)
         for _ in range(scale.grown_rows // BATCH_ROWS):
             grown.append("records", next(tables))
@@ -32,7 +33,7 @@ def measure(directory: Path, _floors: Floors, scale: Scale, step: Callable[[str]
         ratios, speeds = [], []
         for number in range(scale.growth_rounds):
             step(f"append speed, large against empty, round {number + 1}")
-            with hw.open(directory / f"empty-{number}") as empty:
+            with EmbeddedLog(directory / f"empty-{number}") as empty:
                 empty.create("records", SCHEMA)
                 empty.append("records", next(tables))
                 large, small = _in_turns(grown, empty, tables, swapped=number % 2 == 1)
@@ -55,7 +56,7 @@ def measure(directory: Path, _floors: Floors, scale: Scale, step: Callable[[str]
     )
 
 
-def _wait_until_sealed(log: hw.EmbeddedLog) -> None:
+def _wait_until_sealed(log: EmbeddedLog) -> None:
     """So that the upkeep of what was written before does not slow down what is measured."""
     while any(segment.state == "closed" for segment in log.segments("records")):
         time.sleep(PAUSE_SECONDS)

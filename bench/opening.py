@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import headwater as hw
 from bench.floors import Floors
 from bench.report import Line
 from bench.scale import Scale
 from bench.timing import MILLISECONDS
+from headwater.log.embedded.log import EmbeddedLog
 
 GOAL = 200.0
 # Runs by itself, so that nothing but headwater is imported.
@@ -62,7 +62,7 @@ def measure(directory: Path, _floors: Floors, scale: Scale, step: Callable[[str]
 
 def _make(directory: Path, segments: int) -> int:
     """Segments by appends that each fill one, then sealed; how many. Not durable: only the opening is measured."""
-    with hw.open(directory, durability="os", upkeep=False) as log:
+    with EmbeddedLog(directory, durability="os", upkeep=False) as log:
         log.create("records", "number bigint", segment_bytes_max=1)
         for number in range(segments):
             log.append("records", [{"number": number}])

@@ -11,6 +11,7 @@ from bench.report import Line
 from bench.samples import BATCH_ROWS, SCHEMA, batches
 from bench.scale import Scale
 from bench.timing import rate
+from headwater.log.embedded.log import EmbeddedLog
 
 GOAL = 5_000_000
 TWO_COLUMNS = ("id", "amount")
@@ -18,7 +19,7 @@ TWO_COLUMNS = ("id", "amount")
 
 def measure(directory: Path, floors: Floors, scale: Scale, step: Callable[[str], None]) -> Iterator[Line]:
     # Without upkeep nothing is sealed behind our back.
-    with hw.open(directory / "reads", upkeep=False, durability="os") as log:
+    with EmbeddedLog(directory / "reads", upkeep=False, durability="os") as log:
         step("reading: writing the records")
         log.create("records", SCHEMA)
         tables = batches()

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headwater.engine.reading import Reader
-from headwater.log.embedded.log import open_log
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.position import commit_of
 from tools.soak_chart import svg
 from tools.soak_watch import (
@@ -93,7 +93,7 @@ class Soak:
                 raise RuntimeError(f"A process ended with {process.returncode}; see {self.place}.")
         run, load = self._started
         found = Sample(seconds, {**look_at_tree(run.pid), WRITER: look_at(load.pid)}, look_at_files(self.log, NAME))
-        with open_log(self.log) as log:
+        with EmbeddedLog(self.log) as log:
             found.commits = commit_of(log.position())
         generation = reader.current()
         if generation is not None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 
 CUSTOMERS, PRODUCTS, ORDERS, SESSIONS = 2_000, 200, 20_000, 5_000
 """Rows are replaced, not added: what the views hold is as large after an hour as after some minutes."""
@@ -71,13 +72,13 @@ class Rows:
         return int(self._dice.integers(0, end))
 
 
-def fill(log: EmbeddedLog, rows: Rows) -> None:
+def fill(log: Log, rows: Rows) -> None:
     """What is there before the first order."""
     log.append("customers", [rows.customer(number) for number in range(CUSTOMERS)])
     log.append("products", [rows.product(number) for number in range(PRODUCTS)])
 
 
-def write(log: EmbeddedLog, rows: Rows, rate: float) -> None:
+def write(log: Log, rows: Rows, rate: float) -> None:
     """Commits at even times for ever; one that comes late does not make the next ones late."""
     began, number = time.monotonic(), 0
     while True:
@@ -126,7 +127,7 @@ def main() -> None:
     parser.add_argument("--url", required=True, help="of the server")
     options = parser.parse_args()
     rows = Rows(seed=1)
-    with open_log(options.log) as log:
+    with EmbeddedLog(options.log) as log:
         fill(log, rows)
         for target in (read, follow):
             threading.Thread(target=target, args=(options.url,), daemon=True).start()

@@ -1,5 +1,6 @@
 """Headwater: every change in one replayable log, and everything else derived from it."""
 
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -7,8 +8,6 @@ from headwater import errors
 from headwater.errors import Conflict, HeadwaterError
 from headwater.log.commit import Commit, Committed
 from headwater.log.consumer import Consumer
-from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.embedded.log import open_log as open  # noqa: A004
 from headwater.log.lag import Lag, LagLimits
 from headwater.log.port import Log
 from headwater.log.producer import Producer, ProducerStats
@@ -19,6 +18,7 @@ from headwater.model.record import Record
 
 if TYPE_CHECKING:
     from headwater.app import App
+    from headwater.log.opening import open_log as open  # noqa: A004
 
 __all__ = [
     "START",
@@ -28,7 +28,6 @@ __all__ = [
     "Committed",
     "Conflict",
     "Consumer",
-    "EmbeddedLog",
     "HeadwaterError",
     "Lag",
     "LagLimits",
@@ -46,13 +45,15 @@ __all__ = [
 __version__ = version("headwater")
 
 
-def __getattr__(name: str) -> Any:
-    """`App` is imported when it is first asked for: who only uses the log does not need what it brings with it."""
-    if name == "App":
-        from headwater.app import App
+_LAZY = {"App": ("headwater.app", "App"), "open": ("headwater.log.opening", "open_log")}
+"""Imported when they are first asked for: whoever does not need them does not load what they bring along."""
 
-        return App
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _LAZY[name]
+    return getattr(import_module(module), attribute)
 
 
 def __dir__() -> list[str]:

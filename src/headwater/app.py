@@ -24,8 +24,9 @@ from headwater.engine.store import Store, delete_state
 from headwater.engine.subscription import Changes
 from headwater.engine.supervision import Retry, supervised
 from headwater.errors import ExternalError, RecordFailed, SparkStopped, UsageError, WorkerLost
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.opening import open_log
 from headwater.log.options import TopicOptions
+from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.durations import Duration
 from headwater.model.inlets import HOOK_SCHEMA, STATSD_SCHEMA, Hook, HookStyle, Statsd
@@ -53,7 +54,7 @@ class App(Published):
         self,
         name: str,
         *,
-        log: str | Path | EmbeddedLog,
+        log: str | Path | Log,
         master: str = "local[*]",
         spark: SparkSession | None = None,
         spark_conf: Mapping[str, str] | None = None,
@@ -61,9 +62,9 @@ class App(Published):
     ) -> None:
         check_name("application", name)
         self.name, self._spark = name, SparkPlace(master, spark, spark_conf or {})
-        self._owns_log = not isinstance(log, EmbeddedLog)
-        self.log = log if isinstance(log, EmbeddedLog) else open_log(log)
-        super().__init__(self.log.directory / "pipelines" / name)
+        self._owns_log = not isinstance(log, Log)
+        self.log = log if isinstance(log, Log) else open_log(log)
+        super().__init__(self.log.state_directory / "pipelines" / name)
         self._policies: dict[str, str] = {}
         self._keys: dict[str, tuple[str, ...]] = {}
         self._hooks: dict[str, Hook] = {}

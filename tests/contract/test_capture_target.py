@@ -15,6 +15,7 @@ from headwater.cdc.postgres.lsn import Lsn
 from headwater.connectors.capture.target import LogTarget, Rows, StagingTarget, Target, place_in
 from headwater.errors import CaptureOvertaken, HeadwaterError
 from headwater.log.commit import Commit
+from headwater.log.port import Log
 
 START, TABLE, TOPIC = Lsn(10), 7, "t"
 
@@ -22,7 +23,7 @@ START, TABLE, TOPIC = Lsn(10), 7, "t"
 class Rider:
     """A bookmark that moves with every commit, to one more."""
 
-    def __init__(self, log: hw.EmbeddedLog) -> None:
+    def __init__(self, log: Log) -> None:
         self._log = log
         self.count = 0
         self.conflicts: list[str] = []
@@ -44,14 +45,14 @@ def reject(error: HeadwaterError, _place: Lsn) -> None:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[hw.EmbeddedLog]:
+def log(tmp_path: Path) -> Iterator[Log]:
     with hw.open(tmp_path / "log") as log:
         log.create(TOPIC, "n int", key="n")
         yield log
 
 
 @pytest.fixture(params=["log", "staging"])
-def target(request: pytest.FixtureRequest, log: hw.EmbeddedLog, tmp_path: Path) -> Iterator[Target[Lsn]]:
+def target(request: pytest.FixtureRequest, log: Log, tmp_path: Path) -> Iterator[Target[Lsn]]:
     if request.param == "log":
         yield LogTarget(log, "s", "s.capture", START, [], reject)
         return
@@ -64,13 +65,13 @@ def rows(*numbers: int) -> pa.Table:
     return pa.table({"n": pa.array(numbers, pa.int32())})
 
 
-def taken(target: Target[Lsn], log: hw.EmbeddedLog) -> list[int]:
+def taken(target: Target[Lsn], log: Log) -> list[int]:
     """What the target has, wherever that is."""
     staged = [table["n"].to_pylist() for table in target.uncommitted(TABLE, TOPIC)]
     return [*log.scan(TOPIC)["n"].to_pylist(), *(number for part in reversed(staged) for number in part)]
 
 
-def test_transactions_are_taken_in_their_order(target: Target[Lsn], log: hw.EmbeddedLog) -> None:
+def test_transactions_are_taken_in_their_order(target: Target[Lsn], log: Log) -> None:
     assert target.place == START
     target.commit(lambda to: to.append(TOPIC, rows(1, 2)), Lsn(15))
     assert target.place == Lsn(15)
@@ -79,7 +80,7 @@ def test_transactions_are_taken_in_their_order(target: Target[Lsn], log: hw.Embe
     assert (target.place, taken(target, log)) == (Lsn(25), [1, 2, 3, 4, 5])
 
 
-def test_a_transaction_that_cannot_be_filled_in_is_not_taken(target: Target[Lsn], log: hw.EmbeddedLog) -> None:
+def test_a_transaction_that_cannot_be_filled_in_is_not_taken(target: Target[Lsn], log: Log) -> None:
     def fail(to: Rows) -> None:
         raise OSError("gone")
 
@@ -88,12 +89,12 @@ def test_a_transaction_that_cannot_be_filled_in_is_not_taken(target: Target[Lsn]
     assert (target.place, taken(target, log)) == (START, [])
 
 
-def test_a_commit_without_rows_moves_on(target: Target[Lsn], log: hw.EmbeddedLog) -> None:
+def test_a_commit_without_rows_moves_on(target: Target[Lsn], log: Log) -> None:
     target.commit(lambda _: None, Lsn(20))
     assert (target.place, taken(target, log)) == (Lsn(20), [])
 
 
-def test_the_bookmark_moves_with_the_rows(log: hw.EmbeddedLog) -> None:
+def test_the_bookmark_moves_with_the_rows(log: Log) -> None:
     target = LogTarget(log, "s", "s.capture", START, [], reject)
     target.commit(lambda to: to.append(TOPIC, rows(1)), Lsn(15))
     assert place_in(log.bookmark("s.capture")) == str(Lsn(15))
@@ -104,7 +105,7 @@ def test_the_bookmark_moves_with_the_rows(log: hw.EmbeddedLog) -> None:
     assert taken(target, log) == [1, 2]
 
 
-def test_riders_move_once_with_what_is_committed_after_a_conflict(log: hw.EmbeddedLog) -> None:
+def test_riders_move_once_with_what_is_committed_after_a_conflict(log: Log) -> None:
     rider = Rider(log)
     target = LogTarget(log, "s", "s.capture", START, [rider], reject)
     target.commit(lambda to: to.append(TOPIC, rows(1)), Lsn(15))
@@ -115,7 +116,7 @@ def test_riders_move_once_with_what_is_committed_after_a_conflict(log: hw.Embedd
     assert taken(target, log) == [1, 2]
 
 
-def test_rows_that_do_not_fit_are_left_out_once_they_were_rejected(log: hw.EmbeddedLog) -> None:
+def test_rows_that_do_not_fit_are_left_out_once_they_were_rejected(log: Log) -> None:
     stopped: list[str] = []
     target = LogTarget(log, "s", "s.capture", START, [], lambda error, _: stopped.append(error.message))
 
@@ -129,7 +130,7 @@ def test_rows_that_do_not_fit_are_left_out_once_they_were_rejected(log: hw.Embed
     assert taken(target, log) == [1]
 
 
-def test_what_was_read_at_a_place_comes_behind_the_changes_up_to_it(log: hw.EmbeddedLog, tmp_path: Path) -> None:
+def test_what_was_read_at_a_place_comes_behind_the_changes_up_to_it(log: Log, tmp_path: Path) -> None:
     read = {Lsn(20): [rows(100)], Lsn(30): [rows(200)]}
     target = StagingTarget(tmp_path / "staged", START, list(read), lambda table, place: iter(read[place]))
     target.commit(lambda to: to.append(TOPIC, rows(1)), Lsn(20))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.log.embedded.log import open_log
+from headwater.log.embedded.log import EmbeddedLog
 
 HEADWATER = str(Path(sys.executable).parent / "headwater")
 SECONDS_MAX = 300
@@ -50,7 +50,7 @@ def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def append(directory: Path, *orders: tuple[int, str, str]) -> None:
-    with open_log(directory / "data", upkeep=False) as log:
+    with EmbeddedLog(directory / "data", upkeep=False) as log:
         log.create("orders", "id bigint, country string, amount decimal(12,2)", key="id", exist_ok=True)
         log.append("orders", [dict(zip(("id", "country", "amount"), order, strict=True)) for order in orders])
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import START
 
 HEADWATER = str(Path(sys.executable).parent / "headwater")
@@ -32,7 +32,7 @@ def interruptible() -> Iterator[None]:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
-    with open_log(tmp_path / "data", upkeep=False) as opened:
+    with EmbeddedLog(tmp_path / "data", upkeep=False) as opened:
         opened.create("orders", "id bigint, note string", key="id", partitions=2)
         yield opened
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.log.port import Log
 
 # A bound for a busy machine: what is measured is a part of a percent.
 IDLE_CPU_MAX = 0.05
@@ -125,34 +126,34 @@ def child(script: str, *arguments: object) -> Iterator[Child]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[hw.EmbeddedLog]:
+def log(tmp_path: Path) -> Iterator[Log]:
     with hw.open(tmp_path / "log") as log:
         log.create("orders", "id bigint")
         yield log
 
 
 @pytest.mark.parametrize("script", [FOLLOW_READ, FOLLOW_CONSUMER, FOLLOW_WAIT], ids=["read", "consumer", "wait"])
-def test_a_follower_in_another_process_is_woken_up(log: hw.EmbeddedLog, script: str) -> None:
-    with child(NO_LOOKING + script, log.directory) as follower:
+def test_a_follower_in_another_process_is_woken_up(log: Log, script: str) -> None:
+    with child(NO_LOOKING + script, log.url) as follower:
         assert follower.hear() == {"ready": True}
         for number in range(1, 6):
             log.append("orders", [{"id": number}])
             assert follower.hear()["id"] == number
 
 
-def test_waiting_costs_next_to_nothing(log: hw.EmbeddedLog) -> None:
+def test_waiting_costs_next_to_nothing(log: Log) -> None:
     log.append("orders", [{"id": 1}])
     with log.consumer("orders", group="idle") as consumer:
         assert consumer.poll(PLENTY) is not None
         consumer.commit()
-    with child(IDLE, log.directory, IDLE_SECONDS) as idle:
+    with child(IDLE, log.url, IDLE_SECONDS) as idle:
         used = idle.hear()
     assert used["cpu"] / used["wall"] < IDLE_CPU_MAX
 
 
-def test_a_killed_member_s_partition_goes_to_another_process_from_the_last_commit(log: hw.EmbeddedLog) -> None:
+def test_a_killed_member_s_partition_goes_to_another_process_from_the_last_commit(log: Log) -> None:
     log.append("orders", [{"id": 1}])
-    with child(TAKE_AND_STOP, log.directory, LEASE.total_seconds()) as holder:
+    with child(TAKE_AND_STOP, log.url, LEASE.total_seconds()) as holder:
         assert holder.hear() == {"read": [1]}
         with log.consumer("orders", group="billing", lease=LEASE) as consumer:
             log.append("orders", [{"id": 2}])
@@ -167,10 +168,10 @@ def test_a_killed_member_s_partition_goes_to_another_process_from_the_last_commi
             consumer.commit()
 
 
-def test_a_follower_sees_what_a_killed_writer_had_committed(log: hw.EmbeddedLog) -> None:
+def test_a_follower_sees_what_a_killed_writer_had_committed(log: Log) -> None:
     script = 'log.append("orders", [{"id": 7}]); tell(done=True); sys.stdin.read()'
     records = log.read("orders", follow=True, idle_timeout=PLENTY)
-    with child(script, log.directory) as writer:
+    with child(script, log.url) as writer:
         assert writer.hear() == {"done": True}
         writer.process.kill()
     assert next(records).value == {"id": 7}

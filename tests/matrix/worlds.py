@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.position import START, Position
 
@@ -150,7 +151,7 @@ def build_world(name: str, directory: Path, seed: int) -> World:
     plans = WORLDS[name]
     steps = _History(dice, plans).steps()
     positions: list[Position] = []
-    with open_log(directory) as log:
+    with EmbeddedLog(directory) as log:
         for plan in plans:
             log.create(plan.name, plan.ddl, key=plan.key)
         for step in steps:
@@ -165,7 +166,7 @@ def build_world(name: str, directory: Path, seed: int) -> World:
     return World(name, directory, topics, moments)
 
 
-def _append(log: EmbeddedLog, changes: Sequence[Change]) -> None:
+def _append(log: Log, changes: Sequence[Change]) -> None:
     with log.commit() as commit:
         for change in changes:
             if change.delete:
@@ -174,7 +175,7 @@ def _append(log: EmbeddedLog, changes: Sequence[Change]) -> None:
                 commit.append(change.topic, list(change.rows))
 
 
-def _rows(log: EmbeddedLog, topic: Topic, position: Position) -> pa.Table:
+def _rows(log: Log, topic: Topic, position: Position) -> pa.Table:
     found = log.table(topic.name, at=position) if topic.key else log.scan(topic.name, end=position)
     return found.select(topic.schema.names)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-import headwater as hw
+from headwater.log.port import Log
 from tests.postgres.servers import Server
 
 ACCOUNTS = 200
@@ -75,7 +75,7 @@ def transfer(connection: psycopg.Connection[Any], rng: random.Random) -> None:
             connection.execute("UPDATE savings SET id = id + 1000 WHERE id = %s AND id < 1000", (second,))
 
 
-def assert_balanced(log: hw.EmbeddedLog, topics: list[str]) -> int:
+def assert_balanced(log: Log, topics: list[str]) -> int:
     """That the balances add up to 0 after every commit, and no transaction is there twice; how many commits."""
     balances: dict[tuple[str, object], int] = {}
     total, commit, transactions, commits = 0, None, set[tuple[str, str]](), 0

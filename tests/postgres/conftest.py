@@ -15,6 +15,7 @@ import headwater as hw
 from headwater.connectors.postgres.address import address_of
 from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.options import CaptureOptions
+from headwater.log.port import Log
 from tests.postgres.servers import Server, chosen_versions
 
 Make = Callable[..., Capture]
@@ -42,13 +43,13 @@ def source(server: Server, database: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[hw.EmbeddedLog]:
+def log(tmp_path: Path) -> Iterator[Log]:
     with hw.open(tmp_path / "log") as log:
         yield log
 
 
 @pytest.fixture
-def make(server: Server, database: str, log: hw.EmbeddedLog, tmp_path: Path) -> Make:
+def make(server: Server, database: str, log: Log, tmp_path: Path) -> Make:
     """A capture of the database into the log, under a name that no other database of the server uses."""
 
     def make(*tables: str, **options: Any) -> Capture:

@@ -10,9 +10,9 @@ from typing import Any
 
 import psycopg
 
-import headwater as hw
 from headwater.cdc.postgres.lsn import Lsn
 from headwater.connectors.postgres.capture import Capture
+from headwater.log.port import Log
 
 
 def catch_up(capture: Capture, source: psycopg.Connection[Any], seconds: float = 300) -> None:
@@ -45,12 +45,12 @@ def source_rows(source: psycopg.Connection[Any], query: str) -> list[dict[str, A
     return [row[0] for row in rows]
 
 
-def log_rows(log: hw.EmbeddedLog, topic: str) -> list[dict[str, Any]]:
+def log_rows(log: Log, topic: str) -> list[dict[str, Any]]:
     """The table of a topic, with values as JSON has them."""
     return [_plain(row) for row in log.table(topic).to_pylist()]
 
 
-def assert_same(source: psycopg.Connection[Any], log: hw.EmbeddedLog, capture: Capture, tables: Iterable[str]) -> None:
+def assert_same(source: psycopg.Connection[Any], log: Log, capture: Capture, tables: Iterable[str]) -> None:
     """That the log has what the database has, for tables whose values JSON shows alike."""
     for table in tables:
         expected = sorted(map(_canonical, source_rows(source, f"SELECT * FROM {table}")))

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 import headwater as hw
 from headwater.connectors.running import Captures
 from headwater.errors import UsageError
+from headwater.log.port import Log
 from tests.postgres.oracle import wait_for
 from tests.postgres.servers import Server
 
@@ -178,7 +179,7 @@ def test_the_command_line(shop: Source, server: Server, database: str, tmp_path:
         wait_for(lambda: "orders  equal" in shell.said("audit", "app.py"))
 
 
-def test_passwords_are_never_shown(log: hw.EmbeddedLog, tmp_path: Path) -> None:
+def test_passwords_are_never_shown(log: Log, tmp_path: Path) -> None:
     with hw.App("shop", log=log) as app:
         source = app.postgres("postgresql://ann:sEcret@nowhere.invalid:1/db", tables=["a"])
         assert "sEcret" not in repr(source) + repr(source.options) + str(source.options.address)

@@ -9,7 +9,6 @@ from typing import Any
 import psycopg
 import pytest
 
-import headwater as hw
 from headwater.cdc import comparison
 from headwater.connectors.postgres import audit as auditing
 from headwater.connectors.postgres.audit import Audit
@@ -17,6 +16,7 @@ from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.source import PostgresSource
 from headwater.connectors.running import Captures
 from headwater.errors import UsageError
+from headwater.log.port import Log
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import assert_same, catch_up, wait_for
 from tests.postgres.servers import Server
@@ -33,7 +33,7 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def audited(log: hw.EmbeddedLog, capture: Capture) -> Iterator[PostgresSource]:
+def audited(log: Log, capture: Capture) -> Iterator[PostgresSource]:
     """A source whose capture runs meanwhile."""
     with Captures([capture]) as running:
         running.wait_until_ready(lambda: False)
@@ -65,7 +65,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("kind", KEYS)
-def test_equal_ranges_of_keys_of_any_type(source: Source, log: hw.EmbeddedLog, make: Make, kind: str) -> None:
+def test_equal_ranges_of_keys_of_any_type(source: Source, log: Log, make: Make, kind: str) -> None:
     source.execute(f"CREATE TABLE t (k {kind} PRIMARY KEY, n int4)")
     source.execute(f"INSERT INTO t SELECT {KEYS[kind]}, g FROM generate_series(1, 1000) g".encode())
     capture = make("t")
@@ -88,7 +88,7 @@ def test_equal_ranges_of_keys_of_any_type(source: Source, log: hw.EmbeddedLog, m
         assert not differs.extra
 
 
-def test_all_tables_are_compared_at_one_place(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_all_tables_are_compared_at_one_place(source: Source, log: Log, make: Make) -> None:
     for number in range(5):
         source.execute(f"CREATE TABLE t{number} (id int4 PRIMARY KEY); INSERT INTO t{number} VALUES (1)")
     capture = make("t*")
@@ -99,7 +99,7 @@ def test_all_tables_are_compared_at_one_place(source: Source, log: hw.EmbeddedLo
         assert len({each.lsn for each in found}) == 1
 
 
-def test_every_type_of_value(typed: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_every_type_of_value(typed: Source, log: Log, make: Make) -> None:
     insert(typed, 1)
     typed.execute("INSERT INTO v (id) VALUES (2)")
     capture = make("v")
@@ -109,7 +109,7 @@ def test_every_type_of_value(typed: Source, log: hw.EmbeddedLog, make: Make) -> 
         assert only(audit.audit()).equal
 
 
-def test_floats_and_times_of_all_sizes(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_floats_and_times_of_all_sizes(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY, d float8, f float4, a float8[], t timestamptz, s text[])")
     source.execute(
         "INSERT INTO t SELECT g, (random() - 0.5) * 10 ^ (g % 300 - 150), (random() * 10 ^ (g % 60 - 30))::float4, "
@@ -122,7 +122,7 @@ def test_floats_and_times_of_all_sizes(source: Source, log: hw.EmbeddedLog, make
 
 
 def test_what_differs_is_found_and_exactly_that_comes_again(
-    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str
+    source: Source, log: Log, make: Make, server: Server, database: str
 ) -> None:
     source.execute("CREATE TABLE t (id int8 PRIMARY KEY, version int4, note text)")
     source.execute("INSERT INTO t SELECT g, 0, 'note ' || g FROM generate_series(1, 3000) g")
@@ -147,7 +147,7 @@ def test_what_differs_is_found_and_exactly_that_comes_again(
     assert log.scan(topics["k"]).num_rows == records + 2
 
 
-def test_rows_without_a_key(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_rows_without_a_key(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE e (n int4, note text); ALTER TABLE e REPLICA IDENTITY FULL")
     source.execute("INSERT INTO e SELECT g % 300, 'x' FROM generate_series(1, 1000) g")
     source.execute("CREATE TABLE plain (n int4); INSERT INTO plain VALUES (1)")
@@ -170,7 +170,7 @@ def test_rows_without_a_key(source: Source, log: hw.EmbeddedLog, make: Make) -> 
         assert only(audit.audit()).equal
 
 
-def test_a_table_that_was_changed_unnoticed_is_not_compared(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_table_that_was_changed_unnoticed_is_not_compared(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int8 PRIMARY KEY, n int4); INSERT INTO t VALUES (1, 1)")
     capture = make("t")
     catch_up(capture, source)
@@ -185,7 +185,7 @@ def test_a_table_that_was_changed_unnoticed_is_not_compared(source: Source, log:
 
 
 def test_an_audit_without_a_capture_says_so(
-    source: Source, log: hw.EmbeddedLog, make: Make, monkeypatch: pytest.MonkeyPatch
+    source: Source, log: Log, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(auditing, "WAIT_SECONDS_MAX", 0.3)
     source.execute("CREATE TABLE t (id int8 PRIMARY KEY)")

@@ -13,6 +13,7 @@ from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.source import PostgresSource
 from headwater.connectors.postgres.tables import REMOVED
 from headwater.errors import CaptureRefused
+from headwater.log.port import Log
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import assert_same, catch_up, log_rows
 from tests.postgres.servers import Server
@@ -30,11 +31,11 @@ def role(source: Source, database: str) -> Iterator[str]:
     source.execute(f"REASSIGN OWNED BY {name} TO postgres; DROP OWNED BY {name} CASCADE; DROP ROLE {name}")
 
 
-def states(log: hw.EmbeddedLog, capture: Capture) -> dict[str, str]:
+def states(log: Log, capture: Capture) -> dict[str, str]:
     return {table.name: table.state for table in PostgresSource(log, capture.options).status().tables}
 
 
-def test_a_table_that_is_not_named_any_more(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_table_that_is_not_named_any_more(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY, n int4); CREATE TABLE u (id int4 PRIMARY KEY)")
     source.execute("INSERT INTO t SELECT g, 0 FROM generate_series(1, 10) g")
     catch_up(make("t", "u"), source)
@@ -57,7 +58,7 @@ def test_a_table_that_is_not_named_any_more(source: Source, log: hw.EmbeddedLog,
     assert_same(source, log, again, ["t", "u"])
 
 
-def test_a_renamed_table_is_still_named(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_renamed_table_is_still_named(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY)")
     catch_up(make("t"), source)
     source.execute("ALTER TABLE t RENAME TO other; INSERT INTO other VALUES (1)")
@@ -69,7 +70,7 @@ def test_a_renamed_table_is_still_named(source: Source, log: hw.EmbeddedLog, mak
 
 
 def test_a_name_that_is_added_has_to_be_there(
-    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str, role: str
+    source: Source, log: Log, make: Make, server: Server, database: str, role: str
 ) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY); CREATE TABLE dropped (id int4 PRIMARY KEY)")
     source.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
@@ -102,7 +103,7 @@ def test_a_name_that_is_added_has_to_be_there(
     assert states(log, without)["public.customers"] == "removed"  # and it stays in the publication
 
 
-def test_a_new_table_that_can_not_be_captured_stops_no_other(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_new_table_that_can_not_be_captured_stops_no_other(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE a1 (id int4 PRIMARY KEY); CREATE TABLE named (id int4 PRIMARY KEY)")
     capture = make("a*", "named")
     said: list[str] = []
@@ -117,7 +118,7 @@ def test_a_new_table_that_can_not_be_captured_stops_no_other(source: Source, log
     assert capture.tables.named("a2") is None
 
 
-def test_keys_that_name_no_row_in_the_stream(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_keys_that_name_no_row_in_the_stream(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE late (id int4 PRIMARY KEY DEFERRABLE, n int4)")
     source.execute("CREATE TABLE more (id int4, n int4, PRIMARY KEY (id) INCLUDE (n))")
     source.execute("INSERT INTO late VALUES (1, 1); INSERT INTO more VALUES (1, 1)")
@@ -152,7 +153,7 @@ def test_an_outbox_that_can_not_work(source: Source, make: Make, server: Server,
     make("t", outbox="outbox", outbox_delete=True).prepare()
 
 
-def test_one_pattern_needs_no_list(source: Source, server: Server, database: str, log: hw.EmbeddedLog) -> None:
+def test_one_pattern_needs_no_list(source: Source, server: Server, database: str, log: Log) -> None:
     source.execute("CREATE TABLE a (id int4 PRIMARY KEY); CREATE TABLE b (id int4 PRIMARY KEY)")
     with hw.App("shop", log=log) as app:
         assert len(app.postgres(server.url(database), tables="*").check().tables) == 2

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 import headwater as hw
+from headwater.log.port import Log
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import catch_up
 from tests.postgres.servers import Server
@@ -30,7 +31,7 @@ def memory(pid: int) -> dict[str, int]:
 
 @pytest.mark.timeout(1800)
 def test_a_transaction_of_two_million_rows(
-    server: Server, database: str, source: psycopg.Connection[Any], log: hw.EmbeddedLog, make: Make, tmp_path: Path
+    server: Server, database: str, source: psycopg.Connection[Any], log: Log, make: Make, tmp_path: Path
 ) -> None:
     source.execute("CREATE TABLE big (id int8 PRIMARY KEY, customer_id int8, amount numeric(10,2), note text)")
     source.execute("CREATE TABLE done (id int8 PRIMARY KEY)")

@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
-import headwater as hw
 from headwater.connectors.postgres.requests import request_snapshot
 from headwater.errors import CaptureRefused
+from headwater.log.port import Log
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import catch_up
 
@@ -23,7 +23,7 @@ def put(source: Source, topic: str, payload: object, key: str | None = None) -> 
     source.execute("INSERT INTO outbox (topic, key, payload) VALUES (%s, %s, %s)", (topic, key, json.dumps(payload)))
 
 
-def test_rows_become_events_of_the_topic_they_name(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_rows_become_events_of_the_topic_they_name(source: Source, log: Log, make: Make) -> None:
     source.execute(OUTBOX)
     source.execute("CREATE TABLE orders (id int4 PRIMARY KEY)")
     log.create("typed", "order_id bigint NOT NULL, total decimal(10,2)")
@@ -56,7 +56,7 @@ def test_rows_become_events_of_the_topic_they_name(source: Source, log: hw.Embed
     assert len(positions) == 1, "one transaction, one commit"
 
 
-def test_rows_can_be_deleted_once_they_are_captured(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_rows_can_be_deleted_once_they_are_captured(source: Source, log: Log, make: Make) -> None:
     source.execute(OUTBOX)
     capture = make("outbox", outbox="outbox", outbox_delete=True, heartbeat=timedelta(seconds=0.1))
     for number in range(20):
@@ -66,7 +66,7 @@ def test_rows_can_be_deleted_once_they_are_captured(source: Source, log: hw.Embe
     assert payloads == list(range(20))
 
 
-def test_events_that_do_not_fit_stop_nothing(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_events_that_do_not_fit_stop_nothing(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE outbox (id serial PRIMARY KEY, topic text, key int8, payload text)")
     log.create("keyed", "key string, payload string", key="key")
     log.create("typed", "n int")

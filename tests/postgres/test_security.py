@@ -13,10 +13,10 @@ from typing import Any
 import psycopg
 import pytest
 
-import headwater as hw
 from headwater.connectors.postgres.address import Address, address_of
 from headwater.connectors.postgres.copying import Copier
 from headwater.errors import SourceUnavailable
+from headwater.log.port import Log
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import catch_up
 from tests.postgres.servers import Server
@@ -69,7 +69,7 @@ def test_passwords_from_all_places(
 
 
 def test_a_source_with_a_password(
-    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str, role: str
+    source: Source, log: Log, make: Make, server: Server, database: str, role: str
 ) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY); INSERT INTO t VALUES (1)")
     said: list[str] = []

@@ -11,9 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 
-import headwater as hw
 from headwater.connectors.postgres.source import PostgresSource
 from headwater.errors import CaptureRefused, UsageError
+from headwater.log.port import Log
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import assert_same, catch_up
 from tests.postgres.servers import Server
@@ -48,9 +48,7 @@ def test_what_would_capture_nothing_is_an_error(source: Source, make: Make) -> N
     assert source.execute("SELECT count(*) FROM pg_publication").fetchone() == (0,)
 
 
-def test_least_privileges(
-    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str, role: str
-) -> None:
+def test_least_privileges(source: Source, log: Log, make: Make, server: Server, database: str, role: str) -> None:
     source.execute("CREATE TABLE orders (id int4 PRIMARY KEY); CREATE TABLE events (n int4)")
     url = server.url(database, role)
     said = missing(make, "orders", "events", url=url)
@@ -83,7 +81,7 @@ def test_a_role_that_gives_the_right_to_replicate(
         source.execute("DROP ROLE rds_replication")
 
 
-def test_names_are_quoted(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_names_are_quoted(source: Source, log: Log, make: Make) -> None:
     source.execute('CREATE TABLE "We""ird; Tab" ("Group" int4 PRIMARY KEY, "a b" text, "c""d" numeric)')
     source.execute("""INSERT INTO "We""ird; Tab" VALUES (1, 'x', 1.5)""")
     capture = make('We"ird; Tab')
@@ -105,7 +103,7 @@ def test_a_slot_of_somebody_else_is_left_alone(source: Source, make: Make) -> No
     assert "which knows nothing of it" in missing(make, "orders")
 
 
-def test_the_slot_moves_while_captured_tables_are_idle(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_the_slot_moves_while_captured_tables_are_idle(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE orders (id int4 PRIMARY KEY); CREATE TABLE busy (n int4, t text)")
     capture = make("orders")
     catch_up(capture, source)
@@ -123,7 +121,7 @@ def test_the_slot_moves_while_captured_tables_are_idle(source: Source, log: hw.E
     assert log.scan(capture.options.names.topic("public", "orders")).num_rows == before
 
 
-def test_status_and_alarms(source: Source, log: hw.EmbeddedLog, make: Make, tmp_path: Path) -> None:
+def test_status_and_alarms(source: Source, log: Log, make: Make, tmp_path: Path) -> None:
     source.execute("CREATE TABLE orders (id int4 PRIMARY KEY, n int4)")
     capture = make("orders", wal_alarm_bytes=1 << 20, wal_alarm_age=timedelta(0))
     status = PostgresSource(log, capture.options).status

@@ -10,13 +10,13 @@ from typing import Any
 import psycopg
 import pytest
 
-import headwater as hw
 from headwater.connectors.postgres import snapshot
 from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.requests import request_snapshot
 from headwater.connectors.postgres.setup import drop_slot
 from headwater.connectors.postgres.source import PostgresSource
 from headwater.connectors.running import Captures
+from headwater.log.port import Log
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import assert_same, catch_up, wait_for
 from tests.postgres.servers import Server
@@ -56,7 +56,7 @@ def writing(server: Server, database: str, below: int = 100_000) -> Iterator[Non
         thread.join()
 
 
-def assert_never_older(log: hw.EmbeddedLog, topic: str) -> None:
+def assert_never_older(log: Log, topic: str) -> None:
     newest: dict[object, int] = {}
     for record in log.read(topic):
         if record.value is None:
@@ -77,7 +77,7 @@ def fill(source: Source) -> None:
 
 @pytest.mark.usefixtures("small_chunks")
 def test_the_first_snapshot_is_one_commit_while_changes_flow(
-    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str
+    source: Source, log: Log, make: Make, server: Server, database: str
 ) -> None:
     fill(source)
     capture = make("t", "e")
@@ -92,7 +92,7 @@ def test_the_first_snapshot_is_one_commit_while_changes_flow(
 
 @pytest.mark.usefixtures("small_chunks")
 def test_an_interrupted_first_snapshot_goes_on(
-    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str
+    source: Source, log: Log, make: Make, server: Server, database: str
 ) -> None:
     fill(source)
     capture = make("t", "e")
@@ -122,9 +122,7 @@ def test_an_interrupted_first_snapshot_goes_on(
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_a_snapshot_while_changes_flow(
-    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str
-) -> None:
+def test_a_snapshot_while_changes_flow(source: Source, log: Log, make: Make, server: Server, database: str) -> None:
     fill(source)
     capture = make("t")
     catch_up(capture, source)
@@ -157,7 +155,7 @@ def commits_that_wait(source: Source) -> Iterator[None]:
 )
 def test_a_change_that_the_stream_brings_before_others_see_it(
     source: Source,
-    log: hw.EmbeddedLog,
+    log: Log,
     make: Make,
     server: Server,
     database: str,
@@ -202,7 +200,7 @@ def test_a_change_that_the_stream_brings_before_others_see_it(
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("loss", ["dropped", "moved"])
 def test_a_lost_slot_is_repaired(
-    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str, loss: str
+    source: Source, log: Log, make: Make, server: Server, database: str, loss: str
 ) -> None:
     fill(source)
     said: list[str] = []
@@ -228,7 +226,7 @@ def test_a_lost_slot_is_repaired(
 
 
 def test_a_new_table_without_a_key_has_every_row_once(
-    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str
+    source: Source, log: Log, make: Make, server: Server, database: str
 ) -> None:
     source.execute("CREATE TABLE a (id int8 PRIMARY KEY)")
     capture = make("*")
@@ -264,9 +262,7 @@ def test_a_new_table_without_a_key_has_every_row_once(
 @pytest.mark.parametrize(
     "rewrite", ["VACUUM FULL t", "ALTER TABLE t DROP COLUMN note", "ALTER TABLE t ALTER version TYPE int8"]
 )
-def test_a_table_that_is_written_anew_while_it_is_read(
-    source: Source, log: hw.EmbeddedLog, make: Make, rewrite: str
-) -> None:
+def test_a_table_that_is_written_anew_while_it_is_read(source: Source, log: Log, make: Make, rewrite: str) -> None:
     fill(source)
     source.execute("DELETE FROM t WHERE id % 2 = 0")
     capture = make("t")
@@ -289,7 +285,7 @@ def test_a_table_that_is_written_anew_while_it_is_read(
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_a_snapshot_of_a_table_whose_columns_changed_unnoticed(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_snapshot_of_a_table_whose_columns_changed_unnoticed(source: Source, log: Log, make: Make) -> None:
     fill(source)
     capture = make("t")
     catch_up(capture, source)
@@ -313,7 +309,7 @@ def test_files_that_a_killed_snapshot_has_left_go(source: Source, make: Make) ->
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_between_chunks_nobody_waits_for_a_lock(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_between_chunks_nobody_waits_for_a_lock(source: Source, log: Log, make: Make) -> None:
     fill(source)
     for table in "te":  # which would hold a lock, too
         source.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)".encode())

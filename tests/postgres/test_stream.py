@@ -7,16 +7,16 @@ from typing import Any
 
 import psycopg
 
-import headwater as hw
 from headwater.connectors.running import Captures
 from headwater.log.embedded.position import commit_of
+from headwater.log.port import Log
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import assert_same, catch_up, log_rows
 
 Source = psycopg.Connection[Any]
 
 
-def commits(log: hw.EmbeddedLog, *topics: str) -> list[list[tuple[str, Any]]]:
+def commits(log: Log, *topics: str) -> list[list[tuple[str, Any]]]:
     """The records of each commit, in order: topic without the source, and the row or the key of a tombstone."""
     found: dict[int, list[tuple[str, Any]]] = {}
     for record in log.read(topics):
@@ -25,7 +25,7 @@ def commits(log: hw.EmbeddedLog, *topics: str) -> list[list[tuple[str, Any]]]:
     return [found[number] for number in sorted(found)]
 
 
-def test_rows_that_are_there_and_rows_that_come(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_rows_that_are_there_and_rows_that_come(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE orders (id int8 PRIMARY KEY, amount numeric(10,2), note text)")
     source.execute("INSERT INTO orders SELECT g, g * 1.5, 'n' || g FROM generate_series(1, 1000) g")
     capture = make("orders")
@@ -39,7 +39,7 @@ def test_rows_that_are_there_and_rows_that_come(source: Source, log: hw.Embedded
     assert_same(source, log, capture, ["orders"])
 
 
-def test_a_transaction_over_tables_is_one_commit(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_transaction_over_tables_is_one_commit(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE a (id int8 PRIMARY KEY); CREATE TABLE b (id int8 PRIMARY KEY, a int8)")
     capture = make("a", "b")
     catch_up(capture, source)
@@ -66,7 +66,7 @@ def test_a_transaction_over_tables_is_one_commit(source: Source, log: hw.Embedde
     assert_same(source, log, capture, ["a", "b"])
 
 
-def test_truncate_empties_the_topic(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_truncate_empties_the_topic(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE a (id int8 PRIMARY KEY)")
     source.execute("INSERT INTO a SELECT generate_series(1, 100)")
     capture = make("a")
@@ -79,7 +79,7 @@ def test_truncate_empties_the_topic(source: Source, log: hw.EmbeddedLog, make: M
     assert log_rows(log, capture.options.names.topic("public", "a")) == [{"id": 102}]
 
 
-def test_a_capture_that_begins_again_repeats_nothing(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_capture_that_begins_again_repeats_nothing(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE a (id int8 PRIMARY KEY, n int4)")
     capture = make("a")
     for round_number in range(5):
@@ -94,7 +94,7 @@ def test_a_capture_that_begins_again_repeats_nothing(source: Source, log: hw.Emb
     assert len(seen) == len(set(seen))
 
 
-def test_a_large_transaction_is_streamed_and_whole(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_large_transaction_is_streamed_and_whole(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE a (id int8 PRIMARY KEY, note text)")
     capture = make("a")
     catch_up(capture, source)
@@ -120,9 +120,7 @@ def test_a_large_transaction_is_streamed_and_whole(source: Source, log: hw.Embed
     assert_same(source, log, capture, ["a"])
 
 
-def test_a_table_that_is_described_in_a_part_that_is_rolled_back(
-    source: Source, log: hw.EmbeddedLog, make: Make
-) -> None:
+def test_a_table_that_is_described_in_a_part_that_is_rolled_back(source: Source, log: Log, make: Make) -> None:
     """The server describes it once in a transaction that it streams, before anybody knows what becomes of the part."""
     source.execute("CREATE TABLE a (id int8 PRIMARY KEY, note text)")
     source.execute("ALTER SYSTEM SET logical_decoding_work_mem = '64kB'")

@@ -7,9 +7,9 @@ from typing import Any
 
 import psycopg
 
-import headwater as hw
 from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.requests import request_snapshot
+from headwater.log.port import Log
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import assert_same, catch_up, log_rows, source_rows
 
@@ -21,7 +21,7 @@ def history(capture: Capture) -> list[tuple[str, str, str]]:
     return [(row["relation"], row["event"], row["detail"]) for row in rows]
 
 
-def test_a_partitioned_table_is_one_topic(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_partitioned_table_is_one_topic(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE p (id int8, day int4, n text, PRIMARY KEY (id, day)) PARTITION BY RANGE (day)")
     source.execute("CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)")
     source.execute("CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20)")
@@ -40,7 +40,7 @@ def test_a_partitioned_table_is_one_topic(source: Source, log: hw.EmbeddedLog, m
     ]
 
 
-def test_replica_identities(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_replica_identities(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE d (id int8 PRIMARY KEY, n int4)")
     source.execute("CREATE TABLE f (id int8 PRIMARY KEY, n int4); ALTER TABLE f REPLICA IDENTITY FULL")
     source.execute("CREATE TABLE i (id int8 PRIMARY KEY, code text NOT NULL, n int4)")
@@ -64,7 +64,7 @@ def test_replica_identities(source: Source, log: hw.EmbeddedLog, make: Make) -> 
     assert log.topic(capture.options.names.topic("public", "k")).key == ("a", "b")
 
 
-def test_a_table_without_a_key_is_appended_to(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_table_without_a_key_is_appended_to(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE e (n int4, note text)")
     source.execute("INSERT INTO e VALUES (1, 'a'), (1, 'a')")
     capture = make("e")
@@ -80,7 +80,7 @@ def test_a_table_without_a_key_is_appended_to(source: Source, log: hw.EmbeddedLo
     ]
 
 
-def counted(source: Source, log: hw.EmbeddedLog, capture: Capture, table: str) -> None:
+def counted(source: Source, log: Log, capture: Capture, table: str) -> None:
     """That the topic has exactly as many rows of each content as the table has."""
     rows = log_rows(log, capture.options.names.topic("public", table))
     found = sorted(json.dumps({k: v for k, v in row.items() if k != "_row"}, sort_keys=True) for row in rows)
@@ -88,7 +88,7 @@ def counted(source: Source, log: hw.EmbeddedLog, capture: Capture, table: str) -
     assert found == expected
 
 
-def test_a_table_without_a_key_whose_whole_rows_come(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_table_without_a_key_whose_whole_rows_come(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE e (n int4, note text, at date); ALTER TABLE e REPLICA IDENTITY FULL")
     source.execute("INSERT INTO e VALUES (1, 'a'), (1, 'a'), (2, NULL), (NULL, NULL), (NULL, NULL)")
     capture = make("e")
@@ -119,7 +119,7 @@ def test_a_table_without_a_key_whose_whole_rows_come(source: Source, log: hw.Emb
     assert log_rows(log, capture.options.names.topic("public", "e")) == []
 
 
-def test_large_values_of_counted_rows(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_large_values_of_counted_rows(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE e (n int4, note text); ALTER TABLE e REPLICA IDENTITY FULL")
     source.execute("ALTER TABLE e ALTER note SET STORAGE EXTERNAL")
     source.execute("INSERT INTO e SELECT g % 2, repeat(md5((g % 3)::text), 1000) FROM generate_series(1, 12) g")
@@ -131,7 +131,7 @@ def test_large_values_of_counted_rows(source: Source, log: hw.EmbeddedLog, make:
     counted(source, log, capture, "e")
 
 
-def test_counted_rows_are_read_again_and_set_right(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_counted_rows_are_read_again_and_set_right(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE e (n int4, note text); ALTER TABLE e REPLICA IDENTITY FULL")
     source.execute("INSERT INTO e SELECT g % 10, 'x' FROM generate_series(1, 100) g")
     capture = make("e")
@@ -156,7 +156,7 @@ def test_counted_rows_are_read_again_and_set_right(source: Source, log: hw.Embed
     assert "FULL" in str(table.stopped)
 
 
-def test_columns_come_go_and_grow(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_columns_come_go_and_grow(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY, a int4, b text)")
     source.execute("INSERT INTO t SELECT g, g, 'b' FROM generate_series(1, 50) g")
     capture = make("t")
@@ -187,7 +187,7 @@ def test_columns_come_go_and_grow(source: Source, log: hw.EmbeddedLog, make: Mak
     assert ("public.t", "altered", "+ c int4") in history(capture)
 
 
-def test_a_change_that_the_log_does_not_allow_stops_one_table(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_change_that_the_log_does_not_allow_stops_one_table(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY, a int4); CREATE TABLE u (id int4 PRIMARY KEY)")
     capture = make("t", "u")
     catch_up(capture, source)
@@ -203,7 +203,7 @@ def test_a_change_that_the_log_does_not_allow_stops_one_table(source: Source, lo
     assert [event for name, event, _ in history(capture) if name == "public.t"] == ["found", "altered", "stopped"]
 
 
-def test_a_renamed_table_keeps_its_topic(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_renamed_table_keeps_its_topic(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY)")
     capture = make("t*")
     catch_up(capture, source)
@@ -214,7 +214,7 @@ def test_a_renamed_table_keeps_its_topic(source: Source, log: hw.EmbeddedLog, ma
     assert ("public.t", "renamed", "public.t is public.t2 now") in history(capture)
 
 
-def test_a_new_table_that_matches_is_found_and_read(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_new_table_that_matches_is_found_and_read(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE a (id int4 PRIMARY KEY)")
     capture = make("*")
     catch_up(capture, source)

@@ -11,7 +11,6 @@ from typing import Any
 import psycopg
 import pytest
 
-import headwater as hw
 from headwater.connectors.postgres import applying, incremental, stream
 from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.requests import request_snapshot
@@ -19,6 +18,8 @@ from headwater.connectors.postgres.setup import drop_slot
 from headwater.connectors.postgres.source import PostgresSource
 from headwater.connectors.running import Captures
 from headwater.errors import CaptureDropped, CaptureRefused, DiskFull, UsageError
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import assert_same, catch_up, log_rows, wait_for
 from tests.postgres.servers import Server
@@ -35,7 +36,7 @@ def running(capture: Capture) -> Iterator[None]:
         beside.check()
 
 
-def test_columns_change_in_the_middle_of_a_transaction(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_columns_change_in_the_middle_of_a_transaction(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY, a int4); CREATE TABLE u (id int4 PRIMARY KEY)")
     capture = make("t", "u")
     catch_up(capture, source)
@@ -57,7 +58,7 @@ def test_columns_change_in_the_middle_of_a_transaction(source: Source, log: hw.E
     assert len(streamed) == 1, "one transaction, one commit"
 
 
-def test_hundreds_of_columns(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_hundreds_of_columns(source: Source, log: Log, make: Make) -> None:
     columns = ", ".join(f"c{n} int4" for n in range(600))
     source.execute(f"CREATE TABLE wide (id int4 PRIMARY KEY, {columns})".encode())
     source.execute("INSERT INTO wide (id, c0, c599) SELECT g, g, -g FROM generate_series(1, 100) g")
@@ -73,7 +74,7 @@ def test_hundreds_of_columns(source: Source, log: hw.EmbeddedLog, make: Make) ->
         assert all(each.equal for each in PostgresSource(log, capture.options).audit())
 
 
-def test_huge_values(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_huge_values(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY, doc text, n int4)")
     source.execute("INSERT INTO t VALUES (1, repeat('snapshot', 5000000), 0)")
     capture = make("t")
@@ -89,7 +90,7 @@ def test_huge_values(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
     }
 
 
-def test_a_special_value_that_an_update_did_not_touch_is_kept(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_special_value_that_an_update_did_not_touch_is_kept(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY, n int4, grid int4[], note text)")
     source.execute("ALTER TABLE t ALTER grid SET STORAGE EXTERNAL")
     grid = "(SELECT array_agg(ARRAY[g, g]) FROM generate_series(1, 2000) g)"
@@ -108,7 +109,7 @@ def test_a_special_value_that_an_update_did_not_touch_is_kept(source: Source, lo
         assert found.equal
 
 
-def test_keys_that_a_column_can_not_hold(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_keys_that_a_column_can_not_hold(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (day date PRIMARY KEY, n int4); CREATE TABLE u (id int4 PRIMARY KEY)")
     source.execute("INSERT INTO t VALUES ('2024-01-01', 1)")
     capture = make("t", "u")
@@ -124,7 +125,7 @@ def test_keys_that_a_column_can_not_hold(source: Source, log: hw.EmbeddedLog, ma
     assert [table.name for table in other.tables.active()] == ["public.u"]
 
 
-def test_an_enum_gets_another_value(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_an_enum_gets_another_value(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TYPE mood AS ENUM ('sad'); CREATE TABLE t (id int4 PRIMARY KEY, m mood)")
     source.execute("INSERT INTO t VALUES (1, 'sad')")
     capture = make("t")
@@ -136,7 +137,7 @@ def test_an_enum_gets_another_value(source: Source, log: hw.EmbeddedLog, make: M
     assert [row["m"] for row in log_rows(log, capture.options.names.topic("public", "t"))] == ["sad", "fine"]
 
 
-def test_generated_columns_and_keys(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_generated_columns_and_keys(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY, a int4, twice int4 GENERATED ALWAYS AS (a * 2) STORED)")
     source.execute("INSERT INTO t VALUES (1, 1)")
     capture = make("t")
@@ -150,7 +151,7 @@ def test_generated_columns_and_keys(source: Source, log: hw.EmbeddedLog, make: M
         make("g", name="other").prepare()
 
 
-def test_inheritance_and_partitions_that_come_with_rows(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_inheritance_and_partitions_that_come_with_rows(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE parent (id int4 PRIMARY KEY, n int4)")
     source.execute("CREATE TABLE child (more text, PRIMARY KEY (id)) INHERITS (parent)")
     source.execute("INSERT INTO parent VALUES (1, 1); INSERT INTO child VALUES (2, 2, 'x')")
@@ -189,7 +190,7 @@ def test_inheritance_and_partitions_that_come_with_rows(source: Source, log: hw.
     assert_same(source, log, capture, ["p"])
 
 
-def test_a_table_is_dropped_and_made_again(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_table_is_dropped_and_made_again(source: Source, log: Log, make: Make) -> None:
     source.execute(
         "CREATE TABLE t (id int4 PRIMARY KEY, n int4); INSERT INTO t SELECT g, 0 FROM generate_series(1, 50) g"
     )
@@ -212,7 +213,7 @@ def test_a_table_is_dropped_and_made_again(source: Source, log: hw.EmbeddedLog, 
     assert_same(source, log, capture, ["t", "u"])
 
 
-def test_a_table_is_taken_out_of_the_publication(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_table_is_taken_out_of_the_publication(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY); CREATE TABLE u (id int4 PRIMARY KEY)")
     capture = make("t", "u")
     catch_up(capture, source)
@@ -223,7 +224,7 @@ def test_a_table_is_taken_out_of_the_publication(source: Source, log: hw.Embedde
     assert_same(source, log, capture, ["t", "u"])
 
 
-def test_the_publication_is_dropped(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_the_publication_is_dropped(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY)")
     capture = make("t")
     catch_up(capture, source)
@@ -259,7 +260,7 @@ def test_a_publication_that_leaves_something_out_is_refused(source: Source, serv
     capture.prepare()
 
 
-def test_tables_whose_topics_would_be_the_same(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_tables_whose_topics_would_be_the_same(source: Source, log: Log, make: Make) -> None:
     source.execute('CREATE TABLE "a b" (id int4 PRIMARY KEY); CREATE TABLE a_b (id int4 PRIMARY KEY)')
     with pytest.raises(CaptureRefused, match=r"is that of public\.a b"):
         make("*").prepare()
@@ -270,7 +271,7 @@ def test_tables_whose_topics_would_be_the_same(source: Source, log: hw.EmbeddedL
     assert_same(source, log, capture, ["a_b"])
 
 
-def test_two_captures_of_one_source(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_two_captures_of_one_source(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY)")
     said: list[str] = []
     first, second = make("t"), make("t")
@@ -289,7 +290,7 @@ def test_two_captures_of_one_source(source: Source, log: hw.EmbeddedLog, make: M
     assert_same(source, log, first, ["t"])
 
 
-def test_a_drop_ends_the_capture_that_runs(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_drop_ends_the_capture_that_runs(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY); INSERT INTO t VALUES (1)")
     capture = make("t")
     with Captures([capture]) as beside:
@@ -304,9 +305,7 @@ def test_a_drop_ends_the_capture_that_runs(source: Source, log: hw.EmbeddedLog, 
     assert_same(source, log, capture, ["t"])
 
 
-def test_the_server_is_restarted(
-    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str
-) -> None:
+def test_the_server_is_restarted(source: Source, log: Log, make: Make, server: Server, database: str) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY)")
     capture = make("t")
     with running(capture):
@@ -321,7 +320,7 @@ def test_the_server_is_restarted(
         wait_for(lambda: log.scan(topic).num_rows == 300)
 
 
-def test_a_stopped_table_is_taken_up_again(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_stopped_table_is_taken_up_again(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY, a int4); INSERT INTO t VALUES (1, 1), (2, 2)")
     capture = make("t")
     catch_up(capture, source)
@@ -341,7 +340,7 @@ def test_a_stopped_table_is_taken_up_again(source: Source, log: hw.EmbeddedLog, 
 
 
 def test_a_table_is_taken_up_again_while_a_capture_begins(
-    source: Source, log: hw.EmbeddedLog, make: Make, monkeypatch: pytest.MonkeyPatch
+    source: Source, log: Log, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY, a int4); INSERT INTO t VALUES (1, 1)")
     capture = make("t")
@@ -365,7 +364,7 @@ def test_a_table_is_taken_up_again_while_a_capture_begins(
         wait_for(lambda: {row["id"]: row["a"] for row in log_rows(log, topic)} == {1: 7, 2: 7})
 
 
-def test_a_condition_that_fails(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_condition_that_fails(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY); INSERT INTO t VALUES (0), (1)")
     capture = make("t")
     catch_up(capture, source)
@@ -378,9 +377,7 @@ def test_a_condition_that_fails(source: Source, log: hw.EmbeddedLog, make: Make)
     assert [detail for _, event, detail in history(capture) if event == "snapshot failed" and "zero" in detail]
 
 
-def test_limits_for_people_do_not_end_a_snapshot(
-    source: Source, log: hw.EmbeddedLog, make: Make, database: str
-) -> None:
+def test_limits_for_people_do_not_end_a_snapshot(source: Source, log: Log, make: Make, database: str) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY, note text)")
     source.execute("INSERT INTO t SELECT g, repeat('x', 500) FROM generate_series(1, 50000) g")
     limits = dict.fromkeys(["statement_timeout", "idle_in_transaction_session_timeout"], "'20ms'")
@@ -395,7 +392,7 @@ def test_limits_for_people_do_not_end_a_snapshot(
     assert log.table(capture.options.names.topic("public", "t")).num_rows == 50_000
 
 
-def test_many_tables(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_many_tables(source: Source, log: Log, make: Make) -> None:
     with source.transaction():
         for number in range(300):
             columns = ", ".join(f"column_{n} int4" for n in range(20))
@@ -415,13 +412,12 @@ def test_many_tables(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
     assert_same(source, log, again, ["table_7", "table_110"])
 
 
-def test_a_full_disk_loses_nothing(
-    source: Source, log: hw.EmbeddedLog, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_loses_nothing(source: Source, log: Log, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY); INSERT INTO t VALUES (1)")
     capture = make("t")
     catch_up(capture, source)
     source.execute("INSERT INTO t SELECT generate_series(2, 1000)")
+    assert isinstance(log, EmbeddedLog)
     storage = log._tails._storage
 
     def full(*_: object) -> None:
@@ -436,7 +432,7 @@ def test_a_full_disk_loses_nothing(
     assert log.scan(capture.options.names.topic("public", "t")).num_rows == 1000
 
 
-def test_a_session_in_the_way(source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str) -> None:
+def test_a_session_in_the_way(source: Source, log: Log, make: Make, server: Server, database: str) -> None:
     """A transaction that runs for long delays the beginning; changes that it makes are there, once."""
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY); CREATE TABLE u (id int4 PRIMARY KEY, n int4)")
     source.execute("INSERT INTO u VALUES (1, 1)")
@@ -460,7 +456,7 @@ def test_a_session_in_the_way(source: Source, log: hw.EmbeddedLog, make: Make, s
     assert log.scan(capture.options.names.topic("public", "t")).num_rows == 2
 
 
-def test_somebody_drops_a_topic(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_somebody_drops_a_topic(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY); CREATE TABLE e (n int4)")
     source.execute("INSERT INTO t VALUES (1), (2); INSERT INTO e VALUES (1), (1)")
     capture = make("t", "e")
@@ -482,7 +478,7 @@ def test_somebody_drops_a_topic(source: Source, log: hw.EmbeddedLog, make: Make)
     assert sorted(log.scan(topics["e"])["n"].to_pylist()) == [1, 1, 2, 3]
 
 
-def test_a_partition_is_emptied_by_itself(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_partition_is_emptied_by_itself(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE p (id int4 PRIMARY KEY, n int4) PARTITION BY RANGE (id)")
     source.execute("CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (100)")
     source.execute("CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (100) TO (200)")
@@ -500,7 +496,7 @@ def test_a_partition_is_emptied_by_itself(source: Source, log: hw.EmbeddedLog, m
 
 
 def test_a_repair_that_is_interrupted_is_tried_again(
-    source: Source, log: hw.EmbeddedLog, make: Make, monkeypatch: pytest.MonkeyPatch
+    source: Source, log: Log, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY); INSERT INTO t VALUES (1)")
     capture = make("t")
@@ -525,7 +521,7 @@ def test_a_repair_that_is_interrupted_is_tried_again(
 
 
 def test_a_drop_while_a_lost_slot_is_repaired(
-    source: Source, log: hw.EmbeddedLog, make: Make, monkeypatch: pytest.MonkeyPatch
+    source: Source, log: Log, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY)")
     capture = make("t")
@@ -546,7 +542,7 @@ def test_a_drop_while_a_lost_slot_is_repaired(
     assert source.execute(slots, (capture.options.names.slot,)).fetchone() == (0,)
 
 
-def test_a_database_that_was_restored(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_database_that_was_restored(source: Source, log: Log, make: Make) -> None:
     """Its tables have other numbers, and some of them those that others had: the names count."""
     source.execute("CREATE TABLE a (id int4 PRIMARY KEY, n int4); CREATE TABLE b (id int4 PRIMARY KEY, n int4)")
     source.execute("INSERT INTO a VALUES (1, 1), (2, 1); INSERT INTO b VALUES (2, 2), (3, 2)")
@@ -562,9 +558,7 @@ def test_a_database_that_was_restored(source: Source, log: hw.EmbeddedLog, make:
     assert_same(source, log, again, ["a", "b"])
 
 
-def test_the_only_publication_is_dropped(
-    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str
-) -> None:
+def test_the_only_publication_is_dropped(source: Source, log: Log, make: Make, server: Server, database: str) -> None:
     """By a user who may not make one: what is missing is said, and not that the server does not answer."""
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY)")
     role = f"r_{database}"
@@ -587,7 +581,7 @@ def test_the_only_publication_is_dropped(
 
 
 def test_a_table_that_can_not_be_read_stops_alone(
-    source: Source, log: hw.EmbeddedLog, make: Make, server: Server, database: str, monkeypatch: pytest.MonkeyPatch
+    source: Source, log: Log, make: Make, server: Server, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(incremental, "POLL_SECONDS", 0.01)
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY); CREATE TABLE u (id int4 PRIMARY KEY)")
@@ -615,7 +609,7 @@ def test_a_table_that_can_not_be_read_stops_alone(
     "later", ["DROP TABLE t", "ALTER TABLE t RENAME TO other", "ALTER TABLE t DROP COLUMN doc", "SELECT 1"]
 )
 def test_a_value_that_was_not_sent_of_a_row_that_the_log_does_not_have(
-    source: Source, log: hw.EmbeddedLog, make: Make, later: str
+    source: Source, log: Log, make: Make, later: str
 ) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY, n int4, doc text); CREATE TABLE u (id int4 PRIMARY KEY)")
     source.execute("ALTER TABLE t ALTER doc SET STORAGE EXTERNAL; INSERT INTO t VALUES (1, 0, repeat('x', 5000))")
@@ -632,7 +626,7 @@ def test_a_value_that_was_not_sent_of_a_row_that_the_log_does_not_have(
         assert_same(source, log, capture, ["t"])
 
 
-def test_a_condition_and_a_column_with_a_default(source: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_a_condition_and_a_column_with_a_default(source: Source, log: Log, make: Make) -> None:
     """A snapshot of some rows that waits does not stand for the one of all rows that a new column needs."""
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 10)")
     capture = make("t")
@@ -644,7 +638,7 @@ def test_a_condition_and_a_column_with_a_default(source: Source, log: hw.Embedde
 
 
 def test_large_values_put_back_into_a_large_transaction(
-    source: Source, log: hw.EmbeddedLog, make: Make, monkeypatch: pytest.MonkeyPatch
+    source: Source, log: Log, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(applying, "PUT_BACK_ROWS", 7)
     monkeypatch.setattr(applying, "PUT_BACK_BYTES", 30_000)

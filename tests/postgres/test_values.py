@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-import headwater as hw
+from headwater.log.port import Log
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import catch_up
 
@@ -101,7 +101,7 @@ def expected() -> tuple[dict[str, Any], dict[str, str]]:
     return {f"c{n}": None if isinstance(v, tuple) else v for n, (_, _, v) in enumerate(CASES)}, special
 
 
-def test_snapshot_and_stream_bring_the_same_values(typed: Source, log: hw.EmbeddedLog, make: Make) -> None:
+def test_snapshot_and_stream_bring_the_same_values(typed: Source, log: Log, make: Make) -> None:
     insert(typed, 1)
     typed.execute("INSERT INTO v (id) VALUES (2)")
     capture = make("v")
@@ -126,9 +126,7 @@ def big(number: int) -> str:
 
 
 @pytest.mark.parametrize("identity", ["DEFAULT", "FULL"])
-def test_a_large_value_that_did_not_change_is_kept(
-    source: Source, log: hw.EmbeddedLog, make: Make, identity: str
-) -> None:
+def test_a_large_value_that_did_not_change_is_kept(source: Source, log: Log, make: Make, identity: str) -> None:
     source.execute("CREATE TABLE t (id int8 PRIMARY KEY, n int4, doc text, other jsonb)")
     source.execute(f"ALTER TABLE t REPLICA IDENTITY {identity}")
     source.execute(f"INSERT INTO t SELECT i, 0, {big(7)}, to_jsonb({big(9)}) FROM generate_series(1, 5) i".encode())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.embedded.segments import Segment
+from headwater.log.maintenance import Segment
 from tests.property.log_under_test import PICKS, LogUnderTest, choose
 from tests.property.model import TopicModel
 

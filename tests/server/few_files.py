@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from headwater.engine.reading import Reader
-from headwater.log.embedded.log import open_log
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.server.limits import Limits
 from headwater.server.running import Address, Server
 from headwater.server.service import Service
@@ -26,7 +26,7 @@ def main() -> None:
     with application(directory) as app, Server(Service(app, limits=limits), Address(port=0)) as server:
         print(server.port, flush=True)
         while True:
-            with open_log(directory / "data", upkeep=False) as log, Reader(app.directory) as reader:
+            with EmbeddedLog(directory / "data", upkeep=False) as log, Reader(app.directory) as reader:
                 reader.current()
                 print(log.append("clicks", [{"url": "a"}]), flush=True)
             time.sleep(0.05)

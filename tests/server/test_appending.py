@@ -10,7 +10,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from headwater.log.embedded.log import open_log
+import headwater as hw
 from headwater.log.embedded.position import commit_of
 from headwater.server.records import forget_keys
 from tests.server.shop import Shop, opened
@@ -48,7 +48,7 @@ def test_records_are_appended(shop: Shop, kind: str, body: bytes, packed: bool) 
     assert answered.json() == {"position": "1", "records": 2, "dead_letters": 0, "duplicate": False}
     assert answered.headers["Headwater-Position"] == "1"
     assert urls(shop) == ["a", "b"]
-    with open_log(shop.app.log.directory, upkeep=False) as other:
+    with hw.open(shop.app.log.url, upkeep=False) as other:
         assert commit_of(other.position()) == 1
 
 

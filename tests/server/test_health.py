@@ -18,6 +18,7 @@ import pytest
 
 from headwater.app import App
 from headwater.errors import DiskFull, RecordFailed, SourceUnavailable
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.server import sources
 from headwater.server.service import Service
 from headwater.system import background
@@ -80,6 +81,7 @@ def test_a_server_whose_pipeline_runs_is_up_to_date(shop: Shop) -> None:
 def test_freshness_is_the_age_of_the_oldest_commit_that_the_views_lack(tmp_path: Path, clock: ManualClock) -> None:
     with opened(tmp_path, clock=clock) as shop:
         log = shop.app.log
+        assert isinstance(log, EmbeddedLog)
         log._writer._clock = clock
         for number in range(3):
             log.append("clicks", [{"url": str(number)}])
@@ -323,6 +325,7 @@ def bad_states(
     yield "HeadwaterSourceUnavailable", figures()
     shop.client.post("/topics/orders/records", json=[{"id": "x"}])
     yield "HeadwaterDeadLetters", figures()
+    assert isinstance(shop.app.log, EmbeddedLog)
     shop.app.log._upkeep.failure = DiskFull("x")
     yield "HeadwaterUpkeepFailing", figures()
     background._restarts["history"] += 3

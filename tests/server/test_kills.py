@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headwater.log.embedded.log import open_log
+from headwater.log.embedded.log import EmbeddedLog
 from tests.server.shop import Event, added_up, application, following
 from tests.unit.engine.samples import Driver, zset
 
@@ -141,7 +141,7 @@ def test_a_key_is_appended_once_whenever_the_server_is_killed(tmp_path: Path, pu
     done.set()
     thread.join(20)
     served.kill()
-    with open_log(tmp_path / "data", upkeep=False) as log:
+    with EmbeddedLog(tmp_path / "data", upkeep=False) as log:
         found = [
             (record.value["user"], record.value["url"], str(record.position))
             for record in log.read("clicks")

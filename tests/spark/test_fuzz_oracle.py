@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.engine.publication import Excluded
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog
 from tools.fuzzing.expressions import Column
 from tools.fuzzing.oracle import Oracle, RawFailed
 from tools.fuzzing.relations import Source
@@ -25,7 +25,7 @@ ROWS = [
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
-    with open_log(tmp_path / "log") as made:
+    with EmbeddedLog(tmp_path / "log") as made:
         made.create("t", "id bigint, g string, v int, x double", key="id")
         made.append("t", ROWS)
         yield made

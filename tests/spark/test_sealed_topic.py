@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-import headwater as hw
+from headwater.log.embedded.log import EmbeddedLog
 
 COLUMNS = "id bigint, at timestamp, price decimal(18,4), tags array<string>, labels map<string,string>"
 ROWS: list[dict[str, object]] = [
@@ -31,7 +31,7 @@ ROWS: list[dict[str, object]] = [
 
 
 def test_spark_reads_a_sealed_topic(spark: SparkSession, tmp_path: Path) -> None:
-    with hw.open(tmp_path / "log") as log:
+    with EmbeddedLog(tmp_path / "log") as log:
         log.create("orders", COLUMNS, key="id", partitions=2)
         log.append("orders", ROWS)
         log.append("orders", [{"id": 3, "price": "7"}])

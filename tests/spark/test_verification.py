@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from headwater.app import App
 from headwater.engine.comparison import differences
 from headwater.errors import ViewNotKept
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.spark import natives
 from headwater.spark.determinism import FOR_EACH_ROW, WINDOWS
 from headwater.spark.disturbing import DISTURBING_SETTINGS
@@ -214,7 +214,7 @@ def test_what_was_planned_before_does_not_change_a_plan(spark: SparkSession, tmp
         "WHERE t.v > 1 AND t.v < o.c2 AND t.id IN (SELECT c3 FROM v)",
     }
     fingerprints = set()
-    with open_log(tmp_path / "log") as log:
+    with EmbeddedLog(tmp_path / "log") as log:
         topic = log.create("t", SCHEMA, key="id")
         for count in range(6):
             spark.range(count).selectExpr(*(f"id + {number} AS c{number}" for number in range(count * 7))).count()

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.spark.disturbing import DISTURBING_SETTINGS
 from headwater.spark.program import topic_schema
@@ -34,7 +34,7 @@ RUNS_AT_MOST = 24
 _SETTINGS = {**FEW_ROWS, "spark.sql.autoBroadcastJoinThreshold": "-1"}
 
 
-def content_of(log: EmbeddedLog) -> Content:
+def content_of(log: Log) -> Content:
     """The rows of all topics now."""
     tables = {topic: log.table(topic.name) if topic.key else log.scan(topic.name) for topic in log.topics()}
     return {topic: rows.select(topic.schema.names).combine_chunks() for topic, rows in tables.items()}

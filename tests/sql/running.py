@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from headwater.app import App
 from headwater.engine.comparison import Difference, differences
 from headwater.engine.pipeline import Pipeline
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.spark.program import Program
 from headwater.spark.raw import FEW_ROWS
 from headwater.spark.verification import Batches
@@ -120,7 +120,7 @@ def run_by_raw_spark(session: SparkSession, file: CaseFile, directory: Path) -> 
     return Oracle(content, after, answers, failing)
 
 
-def append(log: EmbeddedLog, changes: Sequence[Change]) -> None:
+def append(log: Log, changes: Sequence[Change]) -> None:
     """One commit, its changes in their order."""
     with log.commit() as commit:
         for (topic, deleted), group in groupby(changes, key=lambda change: (change.topic, change.deleted)):

@@ -9,7 +9,8 @@ from random import Random
 from typing import Any
 
 from headwater.errors import InvalidQuery, UnsupportedQuery
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.spark.program import Program
 from tools.fuzzing.changes import Commit, append
@@ -51,7 +52,7 @@ def choose(
     Most queries that have no rows then are left out. What headwater refuses is counted and left out, too; what it
     should have refused and has not is a finding, the first of which may be enough.
     """
-    with open_log(folder) as log:
+    with EmbeddedLog(folder) as log:
         create_topics(log.create, topics)
         for commit in first:
             append(log, commit)
@@ -59,9 +60,7 @@ def choose(
 
 
 class _Choice:
-    def __init__(
-        self, session: Any, dice: Random, topics: Sequence[TopicPlan], log: EmbeddedLog, figures: Figures
-    ) -> None:
+    def __init__(self, session: Any, dice: Random, topics: Sequence[TopicPlan], log: Log, figures: Figures) -> None:
         self._session, self._dice, self._figures = session, dice, figures
         self._topics = log.topics()
         self._views: dict[str, str] = {}

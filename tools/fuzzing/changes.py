@@ -8,7 +8,7 @@ from itertools import product
 from random import Random
 from typing import TypeAlias
 
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from tools.fuzzing.topics import TopicPlan
 
 Row: TypeAlias = Mapping[str, object]
@@ -28,7 +28,7 @@ class Change:
 Commit: TypeAlias = tuple[Change, ...]
 
 
-def append(log: EmbeddedLog, commit: Commit) -> None:
+def append(log: Log, commit: Commit) -> None:
     """Makes a commit in a log."""
     with log.commit() as made:
         for change in commit:

@@ -17,7 +17,7 @@ from headwater.app import App
 from headwater.engine.pipeline import Progress
 from headwater.engine.publication import Excluded
 from headwater.errors import RecordFailed
-from headwater.log.embedded.log import open_log
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.position import commit_of, commit_position
 from headwater.model.position import Position
 from headwater.spark.session import start_session
@@ -43,7 +43,7 @@ def random_failing_round(seed: int, folder: Path, figures: Figures, *, views: in
     queries = FailingQueries(dice, topics)
     one, other = [topic.name for topic in topics if topic.key][:2]
     made = {"v0": queries.of_pairs(one, other), **{f"v{number}": queries.query() for number in range(1, views)}}
-    with open_log(folder) as log, timed(figures, "choosing views"):
+    with EmbeddedLog(folder) as log, timed(figures, "choosing views"):
         create_topics(log.create, topics)
         wanted = Chosen({name: one.sql for name, one in made.items()}, {name: one.reads for name, one in made.items()})
         chosen = accepted(start_session(MASTER), log.topics(), wanted, figures)

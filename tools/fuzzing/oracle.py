@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from headwater.engine.comparison import Difference, differences
 from headwater.engine.publication import Excluded
 from headwater.errors import PositionGone
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.position import START, Position
 from headwater.spark.disturbing import DISTURBING_SETTINGS
@@ -86,7 +86,7 @@ class Oracle:
         self._placed: dict[str, tuple[pa.Table, int | None]] = {}
         self._known: dict[str, _Known] = {}
 
-    def move(self, log: EmbeddedLog, position: Position, excluded: Sequence[Excluded] = ()) -> bool:
+    def move(self, log: Log, position: Position, excluded: Sequence[Excluded] = ()) -> bool:
         """Takes the rows of all topics at a position, without records that were set aside.
 
         False if compaction has removed them, so that nobody can tell what views should have been.
@@ -211,7 +211,7 @@ class Oracle:
             self._placed[topic] = wanted
 
 
-def rows_at(log: EmbeddedLog, topic: Topic, position: Position, excluded: Sequence[Excluded] = ()) -> pa.Table:
+def rows_at(log: Log, topic: Topic, position: Position, excluded: Sequence[Excluded] = ()) -> pa.Table:
     """A topic as a query sees it: a stream's records, or a table's newest row per key. Raises `PositionGone`."""
     if position == START:
         return topic.schema.empty_table()

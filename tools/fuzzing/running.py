@@ -12,7 +12,8 @@ from typing import cast
 from headwater.app import App
 from headwater.engine.pipeline import PipelineOptions
 from headwater.errors import HeadwaterError
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.maintenance import maintenance_of
+from headwater.log.port import Log
 from headwater.log.topic import Topic
 from tools.fuzzing.changes import append
 from tools.fuzzing.findings import Figures, Finding
@@ -59,14 +60,14 @@ def let_compile(plan: RoundPlan, app: App) -> None:
             app.program.session.conf.set(name, value)
 
 
-def apply(step: Step, plan: RoundPlan, log: EmbeddedLog) -> int:
+def apply(step: Step, plan: RoundPlan, log: Log) -> int:
     """Makes the commits of a step, and compacts what is to be compacted; how many topics that are."""
     for commit in step.commits:
         append(log, commit)
     compacted = [topic.name for topic in plan.topics if topic.compacted and step.compact]
     for name in compacted:
-        log.seal(name)
-        log.compact(name)
+        maintenance_of(log).seal(name)
+        maintenance_of(log).compact(name)
     return len(compacted)
 
 
@@ -89,7 +90,7 @@ def cause_of(error: Exception) -> str:
     return " ".join([type(error).__name__, *words])
 
 
-def topics_of(plan: RoundPlan, log: EmbeddedLog) -> list[Topic]:
+def topics_of(plan: RoundPlan, log: Log) -> list[Topic]:
     """The topics of a log that views of a round read."""
     names = {topic.name for topic in plan.topics}
     return [topic for topic in log.topics() if topic.name in names]

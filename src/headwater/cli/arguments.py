@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from headwater.errors import Declined, UsageError
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.opening import open_log
+from headwater.log.port import Log
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of the log.", show_default=False)]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]
@@ -16,7 +17,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per l
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def open_existing(directory: Path, *, upkeep: bool = False) -> EmbeddedLog:
+def open_existing(directory: Path, *, upkeep: bool = False) -> Log:
     """The log in a directory, which must have one. Raises `UsageError`."""
     check_no_file(directory)
     return open_log(directory, create=False, upkeep=upkeep)

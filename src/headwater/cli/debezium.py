@@ -8,11 +8,11 @@ from typing import Any
 from headwater.cdc.debezium import from_debezium, to_debezium, truncates
 from headwater.cli.inputs import InputBatch
 from headwater.errors import UsageError
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.model.record import Record
 
 
-def as_records(log: EmbeddedLog, topic: str, batch: InputBatch) -> tuple[list[dict[str, Any]], list[int]]:
+def as_records(log: Log, topic: str, batch: InputBatch) -> tuple[list[dict[str, Any]], list[int]]:
     """The records of a batch of change events, and the line of each. Raises `UsageError` with the line."""
     found = log.topic(topic)
     records: list[dict[str, Any]] = []
@@ -30,9 +30,7 @@ def as_records(log: EmbeddedLog, topic: str, batch: InputBatch) -> tuple[list[di
     return records, numbers
 
 
-def _tombstones(
-    log: EmbeddedLog, topic: str, key: tuple[str, ...], before: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def _tombstones(log: Log, topic: str, key: tuple[str, ...], before: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One for every key that the topic has, or gets with the records before."""
     if not key:
         raise UsageError("The table was emptied, and its topic has no key by which its rows can go.")
@@ -41,7 +39,7 @@ def _tombstones(
     return [{**dict(zip(key, each, strict=True)), "_deleted": True, "_headers": {"op": "t"}} for each in keys]
 
 
-def event_line(log: EmbeddedLog) -> Callable[[Record], str]:
+def event_line(log: Log) -> Callable[[Record], str]:
     """Writes a record as a change event, without the end of the line."""
 
     def write(record: Record) -> str:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.embedded.segments import Segment
+from headwater.log.maintenance import Segment, maintenance_of
+from headwater.log.port import Log
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Holding:
         }
 
 
-def holdings(log: EmbeddedLog, topic: str) -> list[Holding]:
+def holdings(log: Log, topic: str) -> list[Holding]:
     """All partitions of a topic, in order."""
-    segments = log.segments(topic)
+    segments = maintenance_of(log).segments(topic)
     return [
         _holding(partition, offsets, [segment for segment in segments if segment.partition == partition])
         for partition, offsets in log.offsets(topic).items()

@@ -18,7 +18,7 @@ from headwater.cli.misfits import misfit
 from headwater.cli.output import complain, count, hint, print_json, say, warn
 from headwater.cli.progress import Bar, uninterrupted
 from headwater.errors import HeadwaterError, Indeterminate, InternalError, InvalidRecords, UsageError
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.model.position import Position
 from headwater.system.names import check_name
 
@@ -41,7 +41,7 @@ class Request:
 class Appender:
     """Appends batches and knows how far it got. `done` counts records of the input, from its beginning."""
 
-    def __init__(self, log: EmbeddedLog, request: Request, skip: int) -> None:
+    def __init__(self, log: Log, request: Request, skip: int) -> None:
         self._log, self._request = log, request
         self.dead_letter = log.topic(request.topic).settings.dead_letter
         self._remembered = log.bookmark(request.bookmark) if request.bookmark is not None else None

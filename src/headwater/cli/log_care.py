@@ -14,9 +14,8 @@ from headwater.cli.output import Column, count, folding, hint, number, print_jso
 from headwater.cli.progress import Bar
 from headwater.cli.quantities import format_size, parse_size
 from headwater.cli.topic_page import finding_json, offsets_of, segment_json
-from headwater.log.embedded.check import Finding
-from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.embedded.segments import Segment
+from headwater.log.maintenance import Finding, Maintenance, maintenance_of
+from headwater.log.port import Log
 
 PANEL = "Care"
 NONE = "none"
@@ -37,10 +36,11 @@ def register(app: typer.Typer) -> None:
 def seal(directory: Directory, topic: TopicName, *, as_json: Json = False) -> None:
     """Turn all records of a topic into Parquet now, and print the files, for other tools to read."""
     with open_existing(directory) as log:
-        before = {segment.file for segment in log.segments(topic)}
-        log.seal(topic)
-        segments = [segment for segment in log.segments(topic) if segment.state == "sealed"]
-        root = log.directory
+        files = maintenance_of(log)
+        before = {segment.file for segment in files.segments(topic)}
+        files.seal(topic)
+        segments = [segment for segment in files.segments(topic) if segment.state == "sealed"]
+        root = files.directory
     if as_json:
         print_json({**segment_json(segment), "file": str(root / segment.file)} for segment in segments)
     else:
@@ -53,8 +53,9 @@ def seal(directory: Directory, topic: TopicName, *, as_json: Json = False) -> No
 def compact(directory: Directory, topic: TopicName, *, as_json: Json = False) -> None:
     """Keep only the newest record of every key, in what is sealed; for topics with cleanup=compact."""
     with open_existing(directory) as log:
-        removed = log.compact(topic)
-        unsealed = sum(segment.rows for segment in log.segments(topic) if segment.state != "sealed")
+        files = maintenance_of(log)
+        removed = files.compact(topic)
+        unsealed = sum(segment.rows for segment in files.segments(topic) if segment.state != "sealed")
     if as_json:
         print_json([{"topic": topic, "removed": removed, "unsealed": unsealed}])
     else:
@@ -82,13 +83,14 @@ def retain(
     """
     limit = None if bytes_max is None or bytes_max == NONE else parse_size(bytes_max)
     with open_existing(directory) as log:
+        files = maintenance_of(log)
         if limit:
-            _ask_to_delete(log, limit, yes=yes)
+            _ask_to_delete(log, files, limit, yes=yes)
         if bytes_max is not None:
-            log.keep_at_most(limit)
+            files.keep_at_most(limit)
             say("The log has no limit from now on." if limit is None else _lasting(limit))
-        report = log.upkeep()
-        cap, size = log.bytes_max, sum(segment.bytes for segment in _segments(log))
+        report = files.upkeep()
+        cap, size = files.bytes_max, sum(size.bytes for topic in log.topics() for size in log.sizes(topic.name))
     if as_json:
         print_json([{**asdict(report), "bytes": size, "bytes_max": cap}])
         return
@@ -108,10 +110,11 @@ def _lasting(limit: int) -> str:
     return f"From now on the log keeps at most {format_size(limit)}, until --bytes-max changes it or lifts it (none)."
 
 
-def _ask_to_delete(log: EmbeddedLog, limit: int, *, yes: bool) -> None:
+def _ask_to_delete(log: Log, files: Maintenance, limit: int, *, yes: bool) -> None:
     """Asks if the limit costs records that are there now. Raises `Declined`."""
-    deletable = {topic.id for topic in log.topics() if topic.settings.cleanup == "delete"}
-    segments = _segments(log)
+    topics = log.topics()
+    deletable = {topic.id for topic in topics if topic.settings.cleanup == "delete"}
+    segments = [segment for topic in topics for segment in files.segments(topic.name)]
     excess, doomed = sum(segment.bytes for segment in segments) - limit, 0
     for segment in sorted(segments, key=lambda each: (each.last_at, each.id)):
         if excess > 0 and segment.state != "active" and segment.topic_id in deletable:
@@ -120,10 +123,6 @@ def _ask_to_delete(log: EmbeddedLog, limit: int, *, yes: bool) -> None:
     if doomed:
         oldest = f"the oldest, about {count(doomed, 'record')}, go now"
         ask(f"{_lasting(limit)} To get there, {oldest}. Delete them for good?", yes=yes)
-
-
-def _segments(log: EmbeddedLog) -> list[Segment]:
-    return [segment for topic in log.topics() for segment in log.segments(topic.name)]
 
 
 def check(directory: Directory, *, as_json: Json = False) -> None:
@@ -136,7 +135,7 @@ def check(directory: Directory, *, as_json: Json = False) -> None:
             segments = total
             bar(done, total, "segments")
 
-        findings = list(log.check(watch))
+        findings = list(maintenance_of(log).check(watch))
     _print_findings(findings, as_json=as_json)
     if findings:
         warn(f"The log is damaged: {_lost(findings)} cannot be read back.")
@@ -160,7 +159,7 @@ def repair(
     """
     with open_existing(directory) as log:
         with Bar("Checking") as bar:
-            plan = log.repair(lambda done, total: bar(done, total, "segments"))
+            plan = maintenance_of(log).repair(lambda done, total: bar(done, total, "segments"))
         losses, saved = plan.losses, plan.saved
         _print_findings([*plan.beyond, *losses], as_json=as_json)
         if not losses and plan.beyond:

@@ -15,8 +15,7 @@ from headwater.cli.debezium import event_line
 from headwater.cli.places import parse_end, parse_start
 from headwater.cli.values import RecordText
 from headwater.errors import UsageError
-from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.port import Start
+from headwater.log.port import Log, Start
 from headwater.model.encoding import format_instant
 from headwater.model.record import Record
 
@@ -91,7 +90,7 @@ def read(
                 sys.stdout.flush()
 
 
-def _only(log: EmbeddedLog, topics: Sequence[str], partition: int | None, start: Start) -> Start:
+def _only(log: Log, topics: Sequence[str], partition: int | None, start: Start) -> Start:
     """The start, so that an offset is asked of the one partition only: the others may not have it any more."""
     if partition is None:
         return start
@@ -105,12 +104,12 @@ def _only(log: EmbeddedLog, topics: Sequence[str], partition: int | None, start:
     return {number: start if number == partition else _NOWHERE for number in range(partitions)}
 
 
-def _events(log: EmbeddedLog) -> Callable[[Record], None]:
+def _events(log: Log) -> Callable[[Record], None]:
     line = event_line(log)
     return lambda record: print(line(record))
 
 
-def _writer(log: EmbeddedLog, topics: Sequence[str], *, rows: bool, as_json: bool) -> Callable[[Record], None]:
+def _writer(log: Log, topics: Sequence[str], *, rows: bool, as_json: bool) -> Callable[[Record], None]:
     texts = {name: RecordText(log.topic(name)) for name in topics}
     line = _json_line if as_json else _row_line if rows else _Lines(topics)
 

@@ -13,8 +13,10 @@ from headwater.cli.output import Column, count, folding, hint, number, print_jso
 from headwater.cli.quantities import format_size, parse_size
 from headwater.cli.topic_page import page_of, print_page
 from headwater.errors import Determinate, StorageFailed, UsageError
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.maintenance import maintenance_of
+from headwater.log.opening import open_log
 from headwater.log.options import TopicOptions
+from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
 from headwater.model.durations import format_duration, parse_duration
@@ -96,7 +98,7 @@ def topics(directory: Directory, *, as_json: Json = False) -> None:
     """List the topics of a log."""
     with open_existing(directory) as log:
         found = [(topic, holdings(log, topic.name)) for topic in log.topics()]
-        cap = log.bytes_max
+        cap = maintenance_of(log).bytes_max
     sums = [(topic, sum(h.records for h in held), sum(h.bytes for h in held)) for topic, held in found]
     if as_json:
         print_json(
@@ -236,9 +238,9 @@ def kept(topic: Topic) -> str:
     return ", ".join(limits) or "for ever"
 
 
-def _weight(log: EmbeddedLog, topic: Topic) -> str:
-    segments = log.segments(topic.name)
-    records, size = sum(s.rows for s in segments), sum(s.bytes for s in segments)
+def _weight(log: Log, topic: Topic) -> str:
+    sizes = log.sizes(topic.name)
+    records, size = sum(one.records for one in sizes), sum(one.bytes for one in sizes)
     readers = sorted({lag.group for lag in log.lag() if lag.topic == topic.name})
     read = f", and is read by {_listed(readers)}" if readers else ""
     return f"Topic {topic.name} has {count(records, 'record')} ({format_size(size)}){read}."

@@ -10,9 +10,8 @@ import pyarrow as pa
 from headwater.cli.holdings import Holding, holdings
 from headwater.cli.output import Column, folding, number, print_line, print_table
 from headwater.cli.quantities import format_size
-from headwater.log.embedded.check import Finding
-from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.embedded.segments import Segment
+from headwater.log.maintenance import Finding, Segment, maintenance_of
+from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl, format_type
 from headwater.model.durations import format_duration
@@ -37,10 +36,11 @@ class TopicPage:
         }
 
 
-def page_of(log: EmbeddedLog, topic: Topic) -> TopicPage:
+def page_of(log: Log, topic: Topic) -> TopicPage:
     """The topic as it is now."""
-    losses = [loss for loss in log.losses() if loss.topic == topic.name]
-    return TopicPage(topic, log.segments(topic.name), holdings(log, topic.name), losses)
+    files = maintenance_of(log)
+    losses = [loss for loss in files.losses() if loss.topic == topic.name]
+    return TopicPage(topic, files.segments(topic.name), holdings(log, topic.name), losses)
 
 
 def segment_json(segment: Segment) -> dict[str, object]:

@@ -17,7 +17,7 @@ from headwater.demo.control import Message
 from headwater.demo.events import BURST_COUNT, LATE_COUNT, TOPIC, burst, late, poison
 from headwater.engine.reading import Reader
 from headwater.errors import Determinate, HeadwaterError, Refused, SourceUnavailable
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.model.encoding import format_instant
 from headwater.model.position import START, Position
 from headwater.server.failures import too_many
@@ -69,7 +69,7 @@ class Shop(Protocol):
     @property
     def app(self) -> App: ...
     @property
-    def log(self) -> EmbeddedLog: ...
+    def log(self) -> Log: ...
     @property
     def reader(self) -> Reader: ...
     @property

@@ -26,7 +26,7 @@ from headwater.demo.history import fill, past_page_views
 from headwater.demo.sending import Client
 from headwater.engine.presence import present
 from headwater.errors import Determinate, HeadwaterError
-from headwater.log.embedded.log import open_log
+from headwater.log.opening import open_log
 from headwater.server.running import HOST, PORT, is_free
 
 APPLICATION = Path(__file__).with_name("app.py")

@@ -8,28 +8,9 @@ from typing import Any
 
 from headwater.engine.manifest import Merge
 from headwater.engine.runs import HIGHEST, LOWEST, Run
+from headwater.log.cutting import OffsetRange
 
 _HALF, _WHOLE = 1 << 31, 1 << 32
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Records of one partition: those with first <= offset < end."""
-
-    topic: str
-    partition: int
-    first: int
-    end: int
-
-    def share(self, task: int, tasks: int) -> Piece:
-        """The part of it that a task reads."""
-        size = self.end - self.first
-        return Piece(
-            self.topic, self.partition, self.first + size * task // tasks, self.first + size * (task + 1) // tasks
-        )
-
-    def to_json(self) -> list[str | int]:
-        return [self.topic, self.partition, self.first, self.end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +18,20 @@ class Batch:
     """The range of the log that a batch covers, and the state that it begins with.
 
     `first`: the batch in which every operator begins, before the first record. `tasks`: by how many tasks the hashes
-    are shared. `pieces`: where its records are, and perhaps some that come after its end. `files`: where the job
-    before, if there was one, has left its rows. `excluded`: records that are passed over, as topic, partition, first
-    and last offset.
+    are shared. `log`: its URL, and which of those that were there at one time or another. `ranges`: where its records
+    are. `files`: where the job before, if there was one, has left its rows. `excluded`: records that are passed over,
+    as topic, partition, first and last offset.
     """
 
     number: int
-    log: str
+    log: tuple[str, str]
     start: str
     end: str
     first: bool
     tasks: int
     directory: str
     runs: Mapping[str, Sequence[Run]]
-    pieces: Sequence[Piece] = ()
+    ranges: Sequence[OffsetRange] = ()
     excluded: Sequence[tuple[str, int, int, int]] = ()
     files: Sequence[str] = ()
 
@@ -62,16 +43,17 @@ class Batch:
     def to_json(self) -> dict[str, Any]:
         runs = {name: [run.to_json()[1:] for run in found] for name, found in self.runs.items()}
         return {
-            "number": self.number, "log": self.log, "start": self.start, "end": self.end, "first": self.first,
+            "number": self.number, "log": list(self.log), "start": self.start, "end": self.end, "first": self.first,
             "tasks": self.tasks, "directory": self.directory, "runs": runs, "files": list(self.files),
-            "pieces": [piece.to_json() for piece in self.pieces],
+            "ranges": [one.to_json() for one in self.ranges],
             "excluded": [list(place) for place in self.excluded],
         }  # fmt: skip
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Batch:
         runs = {name: tuple(Run.from_json([name, *run]) for run in found) for name, found in value["runs"].items()}
-        return cls(**{**value, "runs": runs, "pieces": [Piece(*piece) for piece in value["pieces"]]})
+        ranges = [OffsetRange(*one) for one in value["ranges"]]
+        return cls(**{**value, "log": tuple(value["log"]), "runs": runs, "ranges": ranges})
 
 
 @dataclass(slots=True)

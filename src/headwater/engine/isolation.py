@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headwater.engine.batch import Batch
 from headwater.errors import ViewFailed
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.model.position import Position
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Isolated:
 
 
 def isolate(
-    log: EmbeddedLog, program: Program, batch: Batch, failure: ViewFailed, set_aside: Callable[[ViewFailed], bool]
+    log: Log, program: Program, batch: Batch, failure: ViewFailed, set_aside: Callable[[ViewFailed], bool]
 ) -> Isolated:
     """Halves a batch that fails until one commit is left, and finds its records that fail.
 
@@ -58,13 +58,13 @@ def isolate(
     good, bad = Position.parse(batch.start), Position.parse(batch.end)
     trial = _Trial(program, failure)
     while (middle := log.between(good, bad)) is not None:
-        if trial.fails(replace(batch, end=str(middle))):
+        if trial.fails(shortened(batch, log, middle)):
             bad = middle
         else:
             good = middle
     if batch.first or batch.start != str(good):
         return Isolated(good, bad)
-    one = replace(batch, end=str(bad))
+    one = shortened(batch, log, bad)
     places = _places(log, program, good, bad, batch)
     found: list[Suspect] = []
     while not found or trial.fails(_without(one, [suspect.place for suspect in found])):
@@ -74,6 +74,13 @@ def isolate(
             raise trial.failure
         found.append(_suspect(trial, one, places, [suspect.place for suspect in found]))
     return Isolated(good, bad, _needed(trial, one, found))
+
+
+def shortened(batch: Batch, log: Log, end: Position) -> Batch:
+    """The part of a batch up to a position."""
+    ends = {topic: log.offsets(topic, at=end) for topic in {one.topic for one in batch.ranges}}
+    cut = [replace(one, end=min(one.end, ends[one.topic][one.partition][1])) for one in batch.ranges]
+    return replace(batch, end=str(end), ranges=[one for one in cut if one.first < one.end])
 
 
 def _suspect(trial: _Trial, one: Batch, places: Sequence[_Place], gone: Sequence[_Place]) -> Suspect:
@@ -114,7 +121,7 @@ class _Trial:
         return False
 
 
-def _places(log: EmbeddedLog, program: Program, good: Position, bad: Position, batch: Batch) -> list[_Place]:
+def _places(log: Log, program: Program, good: Position, bad: Position, batch: Batch) -> list[_Place]:
     """The records of one commit that are not excluded already."""
     gone = {(topic, partition, offset) for topic, partition, offset, _ in batch.excluded}
     found = [

@@ -11,17 +11,17 @@ from typing import Protocol, TypedDict
 
 from headwater.engine.arrangements import view_of
 from headwater.engine.batch import Batch, StageNote
-from headwater.engine.cutting import Cut, Cutter
 from headwater.engine.definition import Definition
-from headwater.engine.isolation import isolate
+from headwater.engine.isolation import isolate, shortened
 from headwater.engine.manifest import Size
 from headwater.engine.publication import BatchCommit, BatchStats, Excluded
 from headwater.engine.runs import Run
 from headwater.engine.store import Store
 from headwater.errors import RecordFailed, ViewFailed
-from headwater.log.embedded.follow import microseconds
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.cutting import Cut
+from headwater.log.port import Log
 from headwater.model.position import START, Position
+from headwater.system.clock import microseconds
 
 BATCH_ROWS_MAX = 4_000_000
 """A batch ends with the first commit that brings it to so many records."""
@@ -86,7 +86,7 @@ class Pipeline:
 
     def __init__(
         self,
-        log: EmbeddedLog,
+        log: Log,
         directory: Path,
         program: Program,
         *,
@@ -100,7 +100,7 @@ class Pipeline:
         self._epoch = self.store.take_over()
         self.generation = self.store.open_generation(program.fingerprint, program.definition)
         self._excluded = self.store.excluded(self.generation.id)
-        self._cutter = Cutter(log, program.topics)
+        self._cutter = log.cutter(program.topics)
         self._begun: Progress | None = None
 
     @property
@@ -154,14 +154,14 @@ class Pipeline:
         first = self.generation.batch == 0
         return Batch(
             number=self.generation.batch + 1,
-            log=str(self._log.directory),
+            log=(self._log.url, self._log.identity),
             start=str(self.position),
             end=str(to.end),
             first=first,
             tasks=1 if first or to.records <= self.one_task_rows_max else self._program.tasks,
             directory=str(self.store.runs_directory),
             runs=self.store.runs(self.generation.id),
-            pieces=to.pieces,
+            ranges=to.ranges,
             excluded=[(row.topic, row.partition, row.offset, row.offset) for row in self._excluded],
         )
 
@@ -224,7 +224,7 @@ class Pipeline:
         began = time.monotonic()
         found = isolate(self._log, self._program, batch, failure, self._sets_aside)
         if not found.records:
-            good = replace(batch, end=str(found.good))
+            good = shortened(batch, self._log, found.good)
             return self._commit(good, self._program.run(good), self._covered(good), began, end)
         for suspect in found.records:
             if not self._sets_aside(suspect.failure):
@@ -235,7 +235,7 @@ class Pipeline:
             Excluded(suspect.failure.view or "", *suspect.place, suspect.failure.message) for suspect in found.records
         ]
         places = [(row.topic, row.partition, row.offset, row.offset) for row in excluded]
-        rest = replace(batch, end=str(found.commit), excluded=[*batch.excluded, *places])
+        rest = replace(shortened(batch, self._log, found.commit), excluded=[*batch.excluded, *places])
         return self._commit(rest, self._program.run(rest), self._covered(rest), began, end, excluded)
 
     def _sets_aside(self, failure: ViewFailed) -> bool:
@@ -247,7 +247,7 @@ class Pipeline:
 
     def _covered(self, batch: Batch) -> Cut:
         start, end = Position.parse(batch.start), Position.parse(batch.end)
-        return Cutter(self._log, self._program.topics).cut(start, end, self._batch_rows_max)
+        return self._log.cutter(self._program.topics).cut(start, end, self._batch_rows_max)
 
 
 def _changes(notes: Sequence[StageNote]) -> dict[str, list[Run]]:

@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 
 from headwater.engine.pipeline import Pipeline, Program
 from headwater.errors import HeadwaterError, RecordFailed
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.opening import open_log
+from headwater.log.port import Log
 
 ROWS = 200
 """The newest records of a topic that are taken along."""
 
 
-def rehearse(log: EmbeddedLog, program: Program) -> None:
+def rehearse(log: Log, program: Program) -> None:
     """Runs batches that add, delete and add again. Raises what a lost process makes a batch fail with."""
     with (
         tempfile.TemporaryDirectory(prefix="headwater-") as name,
@@ -37,7 +38,7 @@ def rehearse(log: EmbeddedLog, program: Program) -> None:
                         pass
 
 
-def _newest(log: EmbeddedLog, copy: EmbeddedLog, name: str) -> pa.Table:
+def _newest(log: Log, copy: Log, name: str) -> pa.Table:
     """The newest records of a topic that has a twin now."""
     topic = log.topic(name)
     copy.create(name, topic.schema, key=topic.key)
@@ -50,7 +51,7 @@ def _newest(log: EmbeddedLog, copy: EmbeddedLog, name: str) -> pa.Table:
     return pa.concat_tables(tables).select(topic.schema.names) if tables else topic.schema.empty_table()
 
 
-def _send(copy: EmbeddedLog, name: str, rows: pa.Table, *, deleting: bool) -> None:
+def _send(copy: Log, name: str, rows: pa.Table, *, deleting: bool) -> None:
     key = copy.topic(name).key
     half = rows.slice(0, rows.num_rows // 2)
     # What the log refuses is no loss here.

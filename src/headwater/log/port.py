@@ -5,13 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, Unpack
 
 import pyarrow as pa
 
+from headwater.log.bookmarks import Bookmarks
 from headwater.log.commit import Commit, OnConflict
+from headwater.log.cutting import Cutter
 from headwater.log.reading import Batch
+from headwater.log.size import PartitionSize
 from headwater.log.topic import Topic
 from headwater.model.durations import Duration
 from headwater.model.position import Position
@@ -121,9 +125,14 @@ class Log(ABC):
     ) -> Producer:
         """For many small sends. A `name` makes it the only holder: older ones of that name are fenced from now on."""
 
-    @abstractmethod
     def bookmark(self, name: str) -> object:
         """The value that the last commit gave the bookmark; None if it has none."""
+        return self.bookmarks.value(name)
+
+    @property
+    @abstractmethod
+    def bookmarks(self) -> Bookmarks:
+        """All bookmarks, with the positions of the commits that set them."""
 
     # Reading
 
@@ -136,8 +145,26 @@ class Log(ABC):
         """A position after `start` and before `end`, about half way; None if no commit lies between them."""
 
     @abstractmethod
-    def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
-        """For each partition the first offset that is kept, and the end: one past the last."""
+    def offsets(self, topic: str, *, at: Position | None = None) -> dict[int, tuple[int, int]]:
+        """For each partition the first offset that is kept, and the end: one past the last.
+
+        With `at`, the end is one past the last record up to that position.
+        """
+
+    @abstractmethod
+    def sizes(self, topic: str) -> list[PartitionSize]:
+        """What is kept of each partition, in order."""
+
+    @abstractmethod
+    def first_after(self, topic: str, position: Position) -> datetime | None:
+        """When the first record of a topic after a position was received; None if there is none.
+
+        Raises `PositionGone` if it may have been deleted.
+        """
+
+    @abstractmethod
+    def cutter(self, topics: Sequence[str]) -> Cutter:
+        """What cuts the records of some topics into batches."""
 
     @abstractmethod
     def compacted(self, topics: Sequence[str]) -> Position:
@@ -207,6 +234,33 @@ class Log(ABC):
     @abstractmethod
     def lag(self, group: str | None = None) -> list[Lag]:
         """How far each group is behind, per partition. Raises `UnknownGroup`."""
+
+    # Where it is, and how
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """What other processes open it by: `headwater.open(log.url)`."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """Tells this log from another one that takes its place at the same URL."""
+
+    @property
+    @abstractmethod
+    def state_directory(self) -> Path:
+        """A local directory, in which pipelines and captures keep what they know."""
+
+    @property
+    def upkeep_failure(self) -> Exception | None:
+        """Why the last round of upkeep in the background failed; None if it did not, or others do the upkeep."""
+        return None
+
+    @property
+    def upkeep_failures(self) -> int:
+        """How many rounds of upkeep in the background have failed since the log was opened."""
+        return 0
 
     # Life
 

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 
 from headwater.engine.publication import Generation
 from headwater.engine.reading import Reader
 from headwater.errors import HeadwaterError
-from headwater.log.embedded.follow import microseconds
-from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.embedded.position import commit_of
-from headwater.log.embedded.segments import Segment
+from headwater.log.port import Log
 from headwater.model.position import Position
 from headwater.server.processes import Process, Processes
-from headwater.system.clock import Clock
-
-AT = "_at"
+from headwater.system.clock import Clock, microseconds
 
 
 class Freshness:
     """How stale the views of an application are, in seconds. Safe for use by several threads."""
 
-    def __init__(self, log: EmbeddedLog, reader: Reader, processes: Processes, clock: Clock) -> None:
+    def __init__(self, log: Log, reader: Reader, processes: Processes, clock: Clock) -> None:
         self._log, self._reader, self._processes, self._clock = log, reader, processes, clock
         # The next commit after a position never changes: it is looked up once.
         self._oldest: tuple[Position, int] | None = None
@@ -57,23 +51,6 @@ class Freshness:
         """When the first record of a topic after a position was committed; None if there is none."""
         # Readers report what was dropped or deleted by retention.
         with suppress(HeadwaterError):
-            times = [self._time(topic, one, position) for one in _first_segments(self._log.segments(topic), position)]
-            return min((at for at in times if at is not None), default=None)
+            at = self._log.first_after(topic, position)
+            return None if at is None else microseconds(at)
         return None
-
-    def _time(self, topic: str, segment: Segment, position: Position) -> int | None:
-        if segment.first_commit > commit_of(position):
-            return segment.first_at
-        read = self._log.batches(topic, start=position, columns=[AT], partition=segment.partition)
-        for batch in read:
-            return microseconds(batch.records[AT][0].as_py())
-        return None
-
-
-def _first_segments(segments: Iterable[Segment], position: Position) -> list[Segment]:
-    """Of each partition, the first segment with something after a position."""
-    first: dict[int, Segment] = {}
-    for segment in segments:
-        if segment.last_commit > commit_of(position):
-            first.setdefault(segment.partition, segment)
-    return list(first.values())

@@ -12,7 +12,7 @@ from headwater.engine.manifest import Size
 from headwater.engine.publication import Generation, Publication
 from headwater.engine.reading import Reader
 from headwater.errors import HeadwaterError
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.model.encoding import format_instant
 from headwater.model.position import Position
 from headwater.server.freshness import Freshness
@@ -71,7 +71,7 @@ class Sizes:
 class History:
     """Samples, the newest last. Its methods belong to the event loop; `sample` runs in a thread."""
 
-    def __init__(self, log: EmbeddedLog, reader: Reader, threads: Threads, fresh: Freshness, seconds_max: int) -> None:
+    def __init__(self, log: Log, reader: Reader, threads: Threads, fresh: Freshness, seconds_max: int) -> None:
         self._log, self._reader, self._threads, self._fresh = log, reader, threads, fresh
         self.samples: deque[Sample] = deque(maxlen=max(2, int(seconds_max / SAMPLE_SECONDS)))
         self.sizes = Sizes()
@@ -142,7 +142,7 @@ class History:
         for one in self._log.lag():
             lag[one.group] += one.records
         if self._count % SIZES_EVERY == 0:
-            sizes = {name: sum(segment.bytes for segment in self._log.segments(name)) for name in topics}
+            sizes = {name: sum(size.bytes for size in self._log.sizes(name)) for name in topics}
             self.sizes = Sizes(sizes, self._reader.sizes())
         self._count += 1
         last = self._last

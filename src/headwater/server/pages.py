@@ -9,7 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from headwater.errors import UsageError
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.log.port import Start as LogStart
 from headwater.log.topic import Topic
 from headwater.model.encoding import format_instant, json_rows
@@ -43,9 +43,7 @@ class Page:
         return ".".join(str(offset) for _, offset in sorted(self.next.items()))
 
 
-def read_page(
-    log: EmbeddedLog, name: str, start: Start, limit: int, conditions: Sequence[Condition], scan_max: int
-) -> Page:
+def read_page(log: Log, name: str, start: Start, limit: int, conditions: Sequence[Condition], scan_max: int) -> Page:
     """At most `limit` records that meet the conditions, looking through `scan_max` of each partition at most."""
     topic = log.topic(name)
     wanted = range(topic.partitions) if start.partition is None else (start.partition,)
@@ -69,7 +67,7 @@ def read_page(
 
 
 def _scan(
-    log: EmbeddedLog, name: str, partition: int, offset: int, limit: int, conditions: Sequence[Condition], scan_max: int
+    log: Log, name: str, partition: int, offset: int, limit: int, conditions: Sequence[Condition], scan_max: int
 ) -> tuple[list[pa.Table], int, int, bool]:
     """Records of one partition, where reading goes on, how many were looked at, and whether that was all."""
     found: list[pa.Table] = []
@@ -95,7 +93,7 @@ def _scan(
     return found, offset, scanned, True
 
 
-def _begin(log: EmbeddedLog, topic: Topic, start: Start) -> dict[int, int]:
+def _begin(log: Log, topic: Topic, start: Start) -> dict[int, int]:
     """The offset of every partition at which a reading begins. Raises `UsageError`."""
     if start.partition is not None and start.partition >= topic.partitions:
         raise UsageError(f"Topic {topic.name!r} has partitions 0 to {topic.partitions - 1}, not {start.partition}.")
@@ -117,7 +115,7 @@ def _begin(log: EmbeddedLog, topic: Topic, start: Start) -> dict[int, int]:
     return {partition: _seek(log, topic.name, partition, place, end) for partition, (_, end) in kept.items()}
 
 
-def _seek(log: EmbeddedLog, name: str, partition: int, place: LogStart, end: int) -> int:
+def _seek(log: Log, name: str, partition: int, place: LogStart, end: int) -> int:
     for batch in log.batches(name, start=place, partition=partition, columns=["_offset"]):
         return int(batch.records["_offset"][0].as_py())
     return end

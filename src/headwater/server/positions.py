@@ -12,7 +12,7 @@ from typing import Protocol
 
 from headwater.engine.reading import Reader
 from headwater.errors import HeadwaterError, NotYet
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.model.position import Position
 from headwater.system.background import Background
 
@@ -33,7 +33,7 @@ class Moving(Protocol):
 class LogMoves:
     """The position of a log."""
 
-    def __init__(self, log: EmbeddedLog) -> None:
+    def __init__(self, log: Log) -> None:
         self._log = log
 
     def now(self) -> Position | None:

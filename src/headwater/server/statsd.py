@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.errors import HeadwaterError, UsageError
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.model.inlets import Statsd
 from headwater.system.background import Background
 
@@ -89,7 +89,7 @@ def _number(text: str) -> float | None:
 class Listener:
     """Takes samples in a thread of its own."""
 
-    def __init__(self, inlet: Statsd, log: EmbeddedLog) -> None:
+    def __init__(self, inlet: Statsd, log: Log) -> None:
         self.inlet, self._log = inlet, log
         self.counts = StatsdCounts()
         self.port = inlet.port

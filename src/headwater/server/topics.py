@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 from starlette.responses import Response
 
-from headwater.log.embedded.segments import Segment
 from headwater.log.lag import Lag, LagLimits
+from headwater.log.size import PartitionSize
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl, format_type
 from headwater.model.encoding import format_instant
@@ -93,7 +92,7 @@ async def describe(call: Call) -> Response:
 def _detail(service: Service, name: str) -> dict[str, object]:
     log = service.log
     topic = log.topic(name)
-    segments = log.segments(name)
+    offsets = log.offsets(name)
     described = topic.describe()
     settings = {name: value for name, value in described.items() if name in topic.settings.__slots__}
     return {
@@ -103,32 +102,27 @@ def _detail(service: Service, name: str) -> dict[str, object]:
         "schemas": [{"version": number, "schema": format_ddl(one)} for number, one in enumerate(topic.schemas)],
         "settings": settings,
         "partitions": [
-            _partition(partition, first, end, [one for one in segments if one.partition == partition])
-            for partition, (first, end) in log.offsets(name).items()
+            _partition(size, *offsets[size.partition]) for size in log.sizes(name) if size.partition in offsets
         ],
         "groups": [lag_json(one) for one in log.lag() if one.topic == name],
     }
 
 
-def _partition(partition: int, first: int, end: int, segments: list[Segment]) -> dict[str, object]:
+def _partition(size: PartitionSize, first: int, end: int) -> dict[str, object]:
     return {
-        "partition": partition,
+        "partition": size.partition,
         "first": first,
         "end": end,
         "records": end - first,
-        "bytes": sum(one.bytes for one in segments),
-        "segments": len(segments),
-        "first_at": _instant(segments[0].first_at) if segments else None,
-        "last_at": _instant(segments[-1].last_at) if segments else None,
+        "bytes": size.bytes,
+        "segments": size.segments,
+        "first_at": None if size.first_at is None else format_instant(size.first_at),
+        "last_at": None if size.last_at is None else format_instant(size.last_at),
     }
 
 
 def lag_json(lag: Lag) -> dict[str, object]:
     return {**asdict(lag), "alarms": lag.alarms(LagLimits())}
-
-
-def _instant(microseconds: int) -> str:
-    return format_instant(datetime.fromtimestamp(microseconds / 1e6, UTC))
 
 
 async def groups(call: Call) -> Response:

@@ -21,7 +21,7 @@ def vitals(service: Service, current: Generation | None) -> Iterator[Family]:
     yield from _captures(service)
     yield from _upkeep(service)
     yield from _dead_letters(service)
-    usage = shutil.disk_usage(service.log.directory)
+    usage = shutil.disk_usage(service.log.state_directory)
     yield gauge("headwater_disk_free_bytes", "Free room on the disk of the log.", [({}, usage.free)])
     yield gauge("headwater_disk_free_ratio", "The same as a part of the disk.", [({}, usage.free / usage.total)])
 

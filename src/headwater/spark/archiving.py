@@ -19,7 +19,7 @@ from pyspark import SparkContext
 
 from headwater.engine.pipeline import Pipeline
 from headwater.engine.sparkplace import SparkPlace
-from headwater.log.embedded.log import open_log
+from headwater.log.opening import open_log
 from headwater.spark.archive import BACKGROUND, QUIET, find_archive, place
 from headwater.spark.runtime import Runtime
 from headwater.spark.session import start_session

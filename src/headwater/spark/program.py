@@ -153,7 +153,7 @@ class Program:
         self._named[name] = names_read(self.catalyst, name, sql)
         self._plan(name, sql)
 
-    def try_out(self, log: str) -> None:
+    def try_out(self, log: tuple[str, str]) -> None:
         """Runs a batch without records, and keeps nothing of it. Raises what is wrong."""
         with tempfile.TemporaryDirectory(prefix="headwater-") as directory:
             self.run(Batch(1, log, "0", "0", first=True, tasks=1, directory=directory, runs={}))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import pyarrow as pa
 
 from headwater.engine.batch import Batch
-from headwater.engine.cutting import COMMIT, OFFSET, up_to
-from headwater.log.embedded.log import EmbeddedLog, open_log
-from headwater.model.position import Position
+from headwater.log.opening import open_log
+from headwater.log.port import Log
+
+OFFSET = "_offset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,10 @@ def read(sources: Sequence[StageSource], batch: Batch, task: int) -> Iterator[tu
 def _read(topic: str, columns: Sequence[str], batch: Batch, task: int) -> Iterator[pa.Table]:
     """A task's share of a topic's records in a batch: these columns and perhaps others."""
     # A worker outlives a log that is deleted and made again in the same place.
-    log, end = _log(batch.log, Path(batch.log, "catalog.db").stat().st_ino), Position.parse(batch.end)
-    wanted = list(dict.fromkeys([*columns, OFFSET, COMMIT]))
-    for piece in (piece.share(task, batch.tasks) for piece in batch.pieces if piece.topic == topic):
-        for found in log.batches(topic, start=piece.first, end=piece.end, columns=wanted, partition=piece.partition):
-            yield _without(up_to(found.records, end), topic, piece.partition, batch)
+    log, wanted = _log(*batch.log), list(dict.fromkeys([*columns, OFFSET]))
+    for part in (one.share(task, batch.tasks) for one in batch.ranges if one.topic == topic):
+        for found in log.batches(topic, start=part.first, end=part.end, columns=wanted, partition=part.partition):
+            yield _without(found.records, topic, part.partition, batch)
 
 
 def _without(records: pa.Table, topic: str, partition: int, batch: Batch) -> pa.Table:
@@ -60,5 +59,5 @@ def _without(records: pa.Table, topic: str, partition: int, batch: Batch) -> pa.
 
 
 @lru_cache(maxsize=4)
-def _log(directory: str, _inode: int) -> EmbeddedLog:
-    return open_log(directory, create=False, upkeep=False)
+def _log(url: str, _identity: str) -> Log:
+    return open_log(url, create=False, upkeep=False)

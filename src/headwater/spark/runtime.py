@@ -13,7 +13,7 @@ from headwater.engine.publication import Excluded
 from headwater.engine.rehearsal import rehearse
 from headwater.engine.sparkplace import SparkPlace
 from headwater.errors import ExternalError, HeadwaterError
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.model.position import Position
 from headwater.spark.explaining import explain
 from headwater.spark.program import Program
@@ -27,7 +27,7 @@ class Runtime:
     def __init__(
         self,
         place: SparkPlace,
-        log: EmbeddedLog,
+        log: Log,
         views: Mapping[str, str],
         functions: Sequence[Function],
         on_step: Callable[[str], None],
@@ -48,7 +48,7 @@ class Runtime:
     def warm_up(self) -> None:
         """Runs batches of which nothing is kept, so that workers start and Java compiles; later only an empty one."""
         if self._warm:
-            self.program.try_out(str(self._log.directory))
+            self.program.try_out((self._log.url, self._log.identity))
         else:
             rehearse(self._log, self.program)
             self._warm = True
@@ -69,7 +69,7 @@ class Runtime:
                 found[name] = f"It reads view {culprit!r}, which is not kept either."
                 continue
             try:
-                self._alone(name).try_out(str(self._log.directory))
+                self._alone(name).try_out((self._log.url, self._log.identity))
             except ExternalError:
                 raise
             except HeadwaterError as error:

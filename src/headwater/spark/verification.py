@@ -20,7 +20,7 @@ from headwater.engine.comparison import DOUBLES_WITHIN, Difference, differences,
 from headwater.engine.functions import Function
 from headwater.engine.publication import Excluded
 from headwater.errors import HeadwaterError, ViewFailed
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.spark.catalyst import Catalyst
@@ -78,7 +78,7 @@ class Prefix:
 class Batches:
     """Runs views as ordinary queries over a log, as it is at a position."""
 
-    def __init__(self, program: Program, log: EmbeddedLog, functions: Sequence[Function] = ()) -> None:
+    def __init__(self, program: Program, log: Log, functions: Sequence[Function] = ()) -> None:
         self._program, self._log, self._functions = program, log, functions
         self._session: SparkSession = own_session(program.session)
         self._session.conf.set("spark.sql.shuffle.partitions", str(program.tasks))
@@ -220,7 +220,7 @@ def _in_doubles(content: pa.Table) -> bool:
     return any(has_doubles(column.type) for column in content.schema)
 
 
-def _rows(log: EmbeddedLog, topic: Topic, position: Position, excluded: Sequence[Excluded]) -> pa.Table:
+def _rows(log: Log, topic: Topic, position: Position, excluded: Sequence[Excluded]) -> pa.Table:
     """A topic as a query sees it: a stream's records, or a table's newest row per key."""
     if topic.key and not excluded:
         return log.table(topic.name, at=position).select(topic.schema.names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,20 @@ class Clock:
     def boot(self) -> str:
         """Names this run of the machine: a lease of an earlier run has ended, whatever its time says."""
         return _boot_id()
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def instant(microseconds: int) -> datetime:
+    """The instant that is so many microseconds after 1970 (UTC)."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def microseconds(at: datetime) -> int:
+    """Since 1970; a time without a zone is UTC."""
+    zoned = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return (zoned - _EPOCH) // timedelta(microseconds=1)
 
 
 @cache

@@ -7,9 +7,12 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headwater.errors import DiskFull, ExternalError, FileUnreadable, StorageFailed, TooManyOpenFiles
-from headwater.system.sqlite import Connection
+
+if TYPE_CHECKING:
+    from headwater.system.sqlite import Connection
 
 # What the operating system says when there is no room: the disk, the quota, the process's file size limit.
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

@@ -12,8 +12,8 @@ from typing import Literal, cast, get_args
 
 from headwater.errors import Corrupt
 from headwater.log.embedded import sealed
-from headwater.log.embedded.check import Finding
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.maintenance import Finding
 from headwater.testing.clock import ManualClock
 from headwater.testing.disk import seeded
 from headwater.testing.expectation import require

@@ -23,7 +23,7 @@ from pathlib import Path
 from random import Random
 from threading import Thread
 
-from headwater.log.embedded.log import open_log
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.clients import LEASE, Going, Member, Reader, Writer, create_topics
 from headwater.testing.history import Anomaly, Operation, anomalies, attempts_of
 from headwater.testing.recorder import Recorder, load_history
@@ -126,7 +126,7 @@ class Herd:
     def _live(self, role: str, name: str, dice: Random) -> None:
         kind, _, _ = role.partition("-")
         going = self._going
-        with open_log(self.log, durability=dice.choice(["fsync", "os", "os"])) as log:
+        with EmbeddedLog(self.log, durability=dice.choice(["fsync", "os", "os"])) as log:
             create_topics(log)
             if kind == "writer":
                 recorders = [Recorder(self.records, f"{name}-{number}") for number in range(WRITER_THREADS)]
@@ -167,7 +167,7 @@ def run(plan: Plan, folder: Path) -> Report:
 
 def _finish(directory: Path, records: Path) -> list[str]:
     """Lets both groups deal with everything, reads everything, and checks the log itself."""
-    with open_log(directory) as log:
+    with EmbeddedLog(directory) as log:
         for kind in (MAKER, AUDITOR):
             with Recorder(records, f"{kind}-last") as recorder:
                 member = Member(log, recorder, _dice(0), kind, results=kind == MAKER)

@@ -14,7 +14,7 @@ from headwater.engine.explanation import Explanation, Operator
 from headwater.engine.publication import BatchCommit
 from headwater.engine.runs import RunWriter
 from headwater.engine.store import Store
-from headwater.log.embedded.log import open_log
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.position import commit_position
 
 SQL = "SELECT country, sum(amount) AS revenue FROM orders GROUP BY country"
@@ -52,7 +52,7 @@ def definition(views: Mapping[str, str]) -> Definition:
 
 def publish(directory: Path, *, sql: str = SQL) -> None:
     """Publishes the view at position 7, with some state of two operators."""
-    open_log(directory / "data", upkeep=False).close()
+    EmbeddedLog(directory / "data", upkeep=False).close()
     table = pa.Table.from_pylist(
         [{"_hash": number, **row, "_w": 1} for number, row in enumerate(ROWS)],
         pa.schema([("_hash", pa.int64()), *COLUMNS, ("_w", pa.int64())]),

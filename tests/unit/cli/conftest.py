@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.cli.application import app
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog
 
 SCHEMA = "id bigint, amount decimal(12,2), at timestamp"
 
@@ -55,6 +55,6 @@ def directory(tmp_path: Path) -> Path:
 @pytest.fixture
 def log(directory: Path) -> Iterator[EmbeddedLog]:
     """A log with a topic `orders` of two partitions."""
-    with open_log(directory, upkeep=False) as opened:
+    with EmbeddedLog(directory, upkeep=False) as opened:
         opened.create("orders", SCHEMA, key="id", partitions=2, event_time="at")
         yield opened

@@ -18,7 +18,7 @@ from headwater.cli.app_run import Ending
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.definition import Definition
 from headwater.errors import InternalError, RecordFailed, SparkStopped, WorkerLost
-from headwater.log.embedded.log import open_log
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.server.running import Server
 from tests.unit.cli.app_sample import definition, write_application
 from tests.unit.cli.conftest import Run
@@ -60,7 +60,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Program:
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
     file = write_application(tmp_path)
-    with open_log(tmp_path / "data", upkeep=False) as log:
+    with EmbeddedLog(tmp_path / "data", upkeep=False) as log:
         log.create("orders", "id bigint, country string, amount decimal(12,2)", key="id")
         log.append("orders", [{"id": 1}])
         log.append("orders", [{"id": 2}])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog
 from tests.unit.cli.conftest import SCHEMA, Run
 
 
@@ -15,11 +15,11 @@ def test_init_makes_a_log_and_leaves_one_alone(headwater: Run, directory: Path) 
     first = headwater("log", "init", directory)
     assert (first.code, first.out) == (0, "")
     assert first.err.startswith(f"Created a log in {directory}.\nhint: ")
-    with open_log(directory, create=False, upkeep=False) as log:
+    with EmbeddedLog(directory, create=False, upkeep=False) as log:
         log.create("orders", SCHEMA)
     again = headwater("log", "init", directory)
     assert (again.code, again.err) == (0, f"There is a log in {directory} already.\n")
-    with open_log(directory, create=False, upkeep=False) as log:
+    with EmbeddedLog(directory, create=False, upkeep=False) as log:
         assert [topic.name for topic in log.topics()] == ["orders"]
 
 
@@ -110,7 +110,7 @@ def test_topics_shows_the_limit_of_the_whole_log(headwater: Run, directory: Path
 
 
 def test_a_log_without_topics_says_what_to_do(headwater: Run, directory: Path) -> None:
-    open_log(directory, upkeep=False).close()
+    EmbeddedLog(directory, upkeep=False).close()
     ran = headwater("log", "topics", directory)
     assert (ran.code, ran.out) == (0, "")
     assert "hint: `headwater log create" in ran.err

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.cli.values import RecordText, readable
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.ddl import parse_ddl
 from headwater.model.encoding import encoder
 
@@ -57,7 +57,7 @@ def test_text_for_people_can_not_change_the_terminal(value: str) -> None:
 
 @pytest.fixture
 def log(tmp_path: Path) -> EmbeddedLog:
-    return open_log(tmp_path / "log", upkeep=False)
+    return EmbeddedLog(tmp_path / "log", upkeep=False)
 
 
 def test_a_key_of_several_columns_is_an_array(log: EmbeddedLog) -> None:

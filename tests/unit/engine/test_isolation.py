@@ -17,7 +17,7 @@ from headwater.engine.batch import Batch, StageNote
 from headwater.engine.definition import Definition
 from headwater.engine.isolation import NAMED_MAX, Isolated, isolate
 from headwater.errors import ViewFailed
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import Position
 
 
@@ -57,7 +57,7 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
 
 
 def opened(directory: Path) -> EmbeddedLog:
-    log = open_log(directory / "log")
+    log = EmbeddedLog(directory / "log")
     for topic in Divisions.topics:
         log.create(topic, "id bigint, n bigint", key="id")
     return log
@@ -70,7 +70,7 @@ def commit(log: EmbeddedLog, *records: tuple[str, int, int]) -> None:
 
 
 def isolated(log: EmbeddedLog, program: Divisions, *, start: int = 0, is_set_aside: bool = True) -> Isolated:
-    batch = Batch(2, "", str(start), str(log.position()), first=False, tasks=1, directory="", runs={})
+    batch = Batch(2, ("", ""), str(start), str(log.position()), first=False, tasks=1, directory="", runs={})
     with pytest.raises(ViewFailed) as caught:
         program.run(batch)
     return isolate(log, program, batch, caught.value, lambda _: is_set_aside)
@@ -136,7 +136,7 @@ def test_all_that_goes_has_to_go(before: list[tuple[str, int, int]], last: list[
         program = Divisions(log)
         start = str(log.position())
         commit(log, *last)
-        batch = Batch(2, "", start, str(log.position()), first=False, tasks=1, directory="", runs={})
+        batch = Batch(2, ("", ""), start, str(log.position()), first=False, tasks=1, directory="", runs={})
         if fails(program, batch, ()) is None or fails(program, batch, (), end=start):
             return
         failure = fails(program, batch, ())

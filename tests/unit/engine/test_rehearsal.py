@@ -10,8 +10,9 @@ import pytest
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.definition import Definition
 from headwater.engine.rehearsal import ROWS, rehearse
-from headwater.errors import WorkerLost
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.errors import UsageError, WorkerLost
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.opening import open_log
 
 
 class Program:
@@ -33,12 +34,12 @@ class Program:
 
 
 def records(batch: Batch) -> dict[str, int]:
-    return {piece.topic: piece.end - piece.first for piece in batch.pieces}
+    return {one.topic: one.end - one.first for one in batch.ranges}
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> EmbeddedLog:
-    made = open_log(tmp_path / "log")
+    made = EmbeddedLog(tmp_path / "log")
     made.create("orders", "id bigint, note string NOT NULL", key="id", partitions=2)
     made.create("events", "what string")
     made.append("orders", [{"id": number, "note": "new"} for number in range(3 * ROWS)])
@@ -54,7 +55,8 @@ def test_the_newest_records_are_added_and_deleted(log: EmbeddedLog) -> None:
     assert ROWS - 1 <= added <= ROWS
     assert (deleted, again) == (added // 2, added)
     assert log.position() == before
-    assert not Path(program.batches[0].log).exists()
+    with pytest.raises(UsageError, match="no log"):
+        open_log(program.batches[0].log[0], create=False)
     log.close()
 
 

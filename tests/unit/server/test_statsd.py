@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import UsageError
-from headwater.log.embedded.log import open_log
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.inlets import STATSD_SCHEMA, Statsd
 from headwater.server.statsd import Listener, kernel_drops, parse
 
@@ -47,7 +47,7 @@ def test_a_datagram_has_many_lines() -> None:
 
 
 def test_samples_become_records_and_the_rest_is_counted(tmp_path: Path) -> None:
-    with open_log(tmp_path / "data", upkeep=False) as log:
+    with EmbeddedLog(tmp_path / "data", upkeep=False) as log:
         log.create("metrics", STATSD_SCHEMA)
         listener = Listener(Statsd("metrics", "127.0.0.1", 0), log)
         listener.start()
@@ -66,7 +66,7 @@ def test_samples_become_records_and_the_rest_is_counted(tmp_path: Path) -> None:
 
 
 def test_what_the_log_refuses_is_counted(tmp_path: Path) -> None:
-    with open_log(tmp_path / "data", upkeep=False) as log:
+    with EmbeddedLog(tmp_path / "data", upkeep=False) as log:
         listener = Listener(Statsd("gone", "127.0.0.1", 0), log)
         listener._append([{"name": "a"}])
         assert (listener.counts.samples, listener.counts.refused) == (0, 1)

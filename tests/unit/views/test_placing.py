@@ -55,7 +55,7 @@ def test_rows_without_a_key_are_in_one_place() -> None:
 
 @pytest.mark.parametrize("tasks", [1, 2, 3, 7])
 def test_a_task_is_given_the_hashes_of_its_range(tasks: int) -> None:
-    batch = Batch(1, "", "0", "1", False, tasks, "", {})
+    batch = Batch(1, ("", ""), "0", "1", False, tasks, "", {})
     edges = [bound for task in range(tasks) for bound in batch.hash_range(task)]
     dice = np.random.default_rng(1)
     found = np.concatenate([edges, dice.integers(-(2**63), 2**63 - 1, 1000)]).astype(np.int64)

@@ -33,7 +33,7 @@ from headwater.connectors.postgres.setup import NewSlot, create_slot
 from headwater.connectors.postgres.snapshot import Progress, blocks_of
 from headwater.connectors.postgres.tables import Table
 from headwater.errors import UsageError
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 
 WAIT_SECONDS_MAX = 60.0
 # More keys than these, or longer ones, do not wait in a bookmark: the whole table is read instead.
@@ -70,7 +70,7 @@ class Audit:
 
 
 def audit(
-    log: EmbeddedLog, options: CaptureOptions, tables: Sequence[Table], *, repair: bool, progress: Progress
+    log: Log, options: CaptureOptions, tables: Sequence[Table], *, repair: bool, progress: Progress
 ) -> list[Audit]:
     """Compares tables, all at one place. With `repair`, asks for the keys that differ. Raises `UsageError`."""
     slot = create_slot(options, temporary=True)
@@ -92,7 +92,7 @@ def audit(
 
 
 def _audited(
-    connection: Connection, log: EmbeddedLog, table: Table, slot: NewSlot, progress: Progress
+    connection: Connection, log: Log, table: Table, slot: NewSlot, progress: Progress
 ) -> tuple[Audit, Differences]:
     """Compares one table as the slot's snapshot shows it; its lock ends with it."""
     with connection.transaction():
@@ -115,7 +115,7 @@ def _locked(connection: Connection, table: Table) -> SourceTable:
 
 
 def _compare(
-    connection: Connection, log: EmbeddedLog, source: SourceTable, table: Table, lsn: Lsn, progress: Progress
+    connection: Connection, log: Log, source: SourceTable, table: Table, lsn: Lsn, progress: Progress
 ) -> tuple[Audit, Differences]:
     rows = rows_at(log, table, lsn)
     division = divided(table, rows)
@@ -178,7 +178,7 @@ def _typed(keys: Sequence[Key], table: Table) -> tuple[tuple[Any, ...], ...]:
     return tuple(zip(*columns, strict=True))
 
 
-def _wait(log: EmbeddedLog, options: CaptureOptions, lsn: Lsn) -> None:
+def _wait(log: Log, options: CaptureOptions, lsn: Lsn) -> None:
     """Returns when the log has everything up to a place; somebody has to capture meanwhile."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while captured_to(log, options) < lsn:
@@ -190,7 +190,7 @@ def _wait(log: EmbeddedLog, options: CaptureOptions, lsn: Lsn) -> None:
         time.sleep(0.1)
 
 
-def _repair(log: EmbeddedLog, options: CaptureOptions, table: Table, keys: Sequence[Key]) -> None:
+def _repair(log: Log, options: CaptureOptions, table: Table, keys: Sequence[Key]) -> None:
     """Asks for the keys; of a table without one, for a look at all rows, which writes exactly those that differ."""
     oid = table.relation.oid
     size = sum(len(text) for key in keys for text in key)

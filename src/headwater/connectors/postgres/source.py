@@ -21,14 +21,14 @@ from headwater.connectors.postgres.snapshot import Progress
 from headwater.connectors.postgres.status import Status, status_of
 from headwater.connectors.postgres.tables import Tables
 from headwater.errors import UsageError
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.port import Log
 from headwater.model.durations import duration_of
 
 
 class PostgresSource:
     """One database. `repr` and everything it says show no password."""
 
-    def __init__(self, log: EmbeddedLog, options: CaptureOptions) -> None:
+    def __init__(self, log: Log, options: CaptureOptions) -> None:
         self.log, self.options = log, options.check()
 
     def __repr__(self) -> str:
@@ -100,7 +100,7 @@ class PostgresSource:
 
 
 def open_source(
-    log: EmbeddedLog,
+    log: Log,
     name: str,
     url: str,
     *,
@@ -113,7 +113,7 @@ def open_source(
     known = CaptureSettings.__annotations__
     for option in options.keys() - known.keys():
         raise UsageError(f"A PostgreSQL source has no option {option!r}.", hint=f"Options: {', '.join(known)}.")
-    directory = log.directory / "capture" / name
+    directory = log.state_directory / "capture" / name
     tables, schemas = ([each] if isinstance(each, str) else list(each) for each in (tables, schemas))
     address = address_of(url, password_file=password_file)
     given: dict[str, Any] = {"directory": directory, **options}

@@ -1,44 +1,31 @@
-"""Bookmarks as the catalog holds them: looked up with the commit that set them, listed, and forgotten."""
+"""Bookmarks as the catalog holds them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from headwater.log.bookmarks import Bookmark
 from headwater.log.embedded.catalog import Catalog
 from headwater.log.embedded.position import commit_position
-from headwater.model.position import Position
 
 
-@dataclass(frozen=True, slots=True)
-class Bookmark:
-    """A named value, and the position of the commit that gave it this value."""
-
-    name: str
-    value: object
-    position: Position
-
-
-class Bookmarks:
-    """The bookmarks of one log."""
+class CatalogBookmarks:
+    """See `Bookmarks` for the contract."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
     def find(self, name: str) -> Bookmark | None:
-        """None if there is none of this name."""
         with self._catalog.read() as tx:
             row = tx.execute("SELECT name, value, commit_number FROM bookmarks WHERE name = ?", (name,)).fetchone()
         return None if row is None else _bookmark(row)
 
     def value(self, name: str) -> object:
-        """What the last commit gave it; None if there is none of this name."""
         found = self.find(name)
         return None if found is None else found.value
 
     def beginning(self, prefix: str) -> list[Bookmark]:
-        """Those whose names begin with a text, by name."""
         with self._catalog.read() as tx:
             # Names are ASCII: nothing that begins with the prefix comes after the prefix with the last character.
             rows = tx.execute(
@@ -48,7 +35,6 @@ class Bookmarks:
         return [_bookmark(row) for row in rows]
 
     def forget(self, names: Iterable[str]) -> None:
-        """Deletes bookmarks: a commit that expects there to be none of a name succeeds again."""
         with self._catalog.write() as tx:
             tx.executemany("DELETE FROM bookmarks WHERE name = ?", [(name,) for name in names])
 

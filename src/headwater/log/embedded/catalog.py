@@ -264,6 +264,11 @@ class Catalog:
         with self._lock.hold(WRITE_LOCK_SECONDS_MAX):
             return self._damages()
 
+    @property
+    def identity(self) -> str:
+        """Tells this catalog from another one that took its place."""
+        return str(self._file)
+
     def close(self) -> None:
         """Waits for a transaction that writes; one that reads ends by itself."""
         self._lock.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -15,35 +15,12 @@ from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.sealed import SealedFile, sealed_schema
 from headwater.log.embedded.segment import MAGIC, Frame, read_header, walk_frames
-from headwater.log.embedded.segments import Segment, segment_from, select
+from headwater.log.embedded.segments import segment_from, select
+from headwater.log.maintenance import Finding, Progress, Segment, silent
 from headwater.log.topic import Topic
 from headwater.model.evolution import conform
 from headwater.system.sqlite import Connection
 from headwater.system.storage import reading_error
-
-Progress = Callable[[int, int], None]
-"""Called with how many segments are done, and how many there are."""
-
-
-def silent(done: int, total: int) -> None:
-    """Progress that nobody watches."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something wrong: offsets `first` to `last` of a partition cannot be read, and why."""
-
-    topic: str
-    partition: int
-    segment: str
-    first: int
-    last: int
-    reason: str
-
-    @property
-    def records(self) -> int:
-        return self.last - self.first + 1
-
 
 Lost = tuple[int, int, str]
 """The first and the last of a run of offsets that cannot be read, and why."""

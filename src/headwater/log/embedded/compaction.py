@@ -16,8 +16,9 @@ from headwater.errors import UnknownTopic
 from headwater.log.embedded.catalog import Catalog
 from headwater.log.embedded.sealed import OFFSET
 from headwater.log.embedded.sealing import Sealer, replace_segments
-from headwater.log.embedded.segments import Segment, select
+from headwater.log.embedded.segments import select
 from headwater.log.keys import newest_rows
+from headwater.log.maintenance import Segment
 from headwater.log.topic import Topic
 from headwater.model.hashing import hash_columns
 

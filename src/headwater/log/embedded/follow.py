@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from headwater.model.durations import Duration, seconds_of
 from headwater.model.position import Position
 from headwater.model.record import Record
 from headwater.model.types import Offset
-from headwater.system.clock import Clock
+from headwater.system.clock import Clock, microseconds
 from headwater.system.wake import Wake
 
 # How many records are turned into Python objects before the first of them is handed on.
@@ -202,12 +202,6 @@ def _records_of(topic: Topic, partition: int, table: pa.Table) -> Iterator[Recor
             topic.name, partition, Offset(offset), commit_position(commit), at, key, value,
             dict(headers) if headers else {},
         )  # fmt: skip
-
-
-def microseconds(at: datetime) -> int:
-    """Since 1970; a time without a zone is UTC."""
-    zoned = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return int(pa.scalar(zoned, AT.type).value)
 
 
 def check_not_compacted(catalog: Catalog, topic: Topic, commit: int) -> None:

@@ -7,8 +7,9 @@ from contextlib import suppress
 
 from headwater.errors import Corrupt, UnknownGroup
 from headwater.log.embedded.catalog import Catalog
-from headwater.log.embedded.segments import Segment, select
+from headwater.log.embedded.segments import select
 from headwater.log.lag import Lag
+from headwater.log.maintenance import Segment
 from headwater.log.topic import Topic
 
 ReceivedAt = Callable[[Topic, int, int], int]

@@ -8,42 +8,42 @@ import uuid
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import pyarrow as pa
 
 from headwater.errors import PositionGone, RecordsGone, UsageError
-from headwater.log.arguments import is_whole
 from headwater.log.commit import Commit, Committed, OnConflict, Request
 from headwater.log.consumer import Consumer
 from headwater.log.dispatch import Dispatcher
-from headwater.log.embedded.bookmarks import Bookmarks
+from headwater.log.embedded.bookmarks import CatalogBookmarks
 from headwater.log.embedded.catalog import Catalog, Durability
-from headwater.log.embedded.check import Checker, Finding, Progress, silent
+from headwater.log.embedded.cutting import CommitCutter
 from headwater.log.embedded.directory import check_directory
 from headwater.log.embedded.follow import (
     Follower,
     check_not_compacted,
     check_reached,
     compacted_to,
-    microseconds,
     wait_past,
 )
 from headwater.log.embedded.group_lag import lag_of
 from headwater.log.embedded.groups import CatalogMembership
 from headwater.log.embedded.intake import Intake
+from headwater.log.embedded.maintenance import EmbeddedMaintenance
 from headwater.log.embedded.position import commit_of, commit_position
 from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.registry import Registry
-from headwater.log.embedded.repair import Repair
 from headwater.log.embedded.sealing import Sealer
-from headwater.log.embedded.segments import Segment, partition_range, select
+from headwater.log.embedded.segments import partition_range
 from headwater.log.embedded.tail import Tails
-from headwater.log.embedded.upkeep import Upkeep, UpkeepReport
+from headwater.log.embedded.upkeep import Upkeep
 from headwater.log.embedded.writer import Writer
 from headwater.log.keys import newest_rows
 from headwater.log.lag import Lag
+from headwater.log.maintenance import Segment
 from headwater.log.options import (
     LEASE,
     ConsumerOptions,
@@ -55,12 +55,13 @@ from headwater.log.options import (
 from headwater.log.port import End, Log, Rows, Start
 from headwater.log.producer import Producer
 from headwater.log.reading import Batch
+from headwater.log.size import PartitionSize
 from headwater.log.topic import Topic, TopicSettings, define_topic
 from headwater.model.durations import Duration, seconds_of
 from headwater.model.evolution import conform
 from headwater.model.position import Position
 from headwater.model.record import Record
-from headwater.system.clock import Clock
+from headwater.system.clock import Clock, instant, microseconds
 from headwater.system.names import check_name
 from headwater.system.storage import Storage
 from headwater.system.wake import Wake
@@ -71,8 +72,8 @@ TABLE_TRIES_MAX = 10
 _open_logs: weakref.WeakSet[EmbeddedLog] = weakref.WeakSet()
 
 
-class EmbeddedLog(Log):
-    """See `Log` for the contract. Besides, it can seal, compact, check and repair itself.
+class EmbeddedLog(EmbeddedMaintenance, Log):
+    """See `Log` and `Maintenance` for the contracts.
 
     Not to be used in a child process after a fork: open it again there. It can be pickled; it is opened again then.
     """
@@ -189,14 +190,10 @@ class EmbeddedLog(Log):
             epoch, sequence = self._take_producer(check_name("producer", name))
         return Producer(self._dispatcher, topic=topic, name=name, epoch=epoch, sequence=sequence, **options)
 
-    def bookmark(self, name: str) -> object:
-        return self.bookmarks.value(name)
-
     @property
-    def bookmarks(self) -> Bookmarks:
-        """All bookmarks, with the commits that set them."""
+    def bookmarks(self) -> CatalogBookmarks:
         self._check_open()
-        return Bookmarks(self._catalog)
+        return CatalogBookmarks(self._catalog)
 
     def position(self) -> Position:
         self._check_open()
@@ -206,10 +203,14 @@ class EmbeddedLog(Log):
         first, last = commit_of(start), commit_of(end)
         return commit_position((first + last) // 2) if last - first > 1 else None
 
-    def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
+    def offsets(self, topic: str, *, at: Position | None = None) -> dict[int, tuple[int, int]]:
         found = self.topic(topic)
         with self._catalog.read() as tx:
-            return {partition: partition_range(tx, found, partition) for partition in range(found.partitions)}
+            ranges = {partition: partition_range(tx, found, partition) for partition in range(found.partitions)}
+        if at is None:
+            return ranges
+        commit = commit_of(at)
+        return {part: (first, self._reader(found, part).seek("_commit", commit)) for part, (first, _) in ranges.items()}
 
     def compacted(self, topics: Sequence[str]) -> Position:
         self._check_open()
@@ -317,86 +318,50 @@ class EmbeddedLog(Log):
             topics = {topic.id: topic for topic in self.topics()}
             return lag_of(self._catalog, topics, group, self._clock.now(), self._received_at)
 
-    def segments(self, topic: str) -> list[Segment]:
-        """The segments that hold a topic's records now, by partition and offset."""
-        with self._catalog.read() as tx:
-            return select(tx, "topic_id = ? ORDER BY partition, base_offset", (self.topic(topic).id,))
-
-    def files(self, topic: str) -> list[Path]:
-        """The Parquet files of a topic's sealed segments, for other tools; `seal` first to have everything in them."""
-        return [self.directory / segment.file for segment in self.segments(topic) if segment.state == "sealed"]
-
-    def seal(self, topic: str) -> None:
-        """Ends the active segments of a topic and turns them into Parquet, now rather than when they are full."""
+    def sizes(self, topic: str) -> list[PartitionSize]:
         found = self.topic(topic)
-        with self._catalog.write() as tx:
-            tx.execute("UPDATE segments SET state = 'closed' WHERE topic_id = ? AND state = 'active'", (found.id,))
-            tx.execute("UPDATE partitions SET active_segment = NULL WHERE topic_id = ?", (found.id,))
-        self._upkeep.seal()
+        held: dict[int, list[Segment]] = {partition: [] for partition in range(found.partitions)}
+        for segment in self.segments(topic):
+            held.setdefault(segment.partition, []).append(segment)
+        return [_size(partition, segments) for partition, segments in held.items()]
 
-    def keep_at_most(self, bytes_max: int | None) -> None:
-        """Caps the whole log: the oldest segments of topics with cleanup='delete' go first. None lifts the cap."""
-        self._check_open()
-        if bytes_max is not None and not is_whole(bytes_max, 1):
-            raise UsageError(f"bytes_max must be a number of bytes, more than 0, not {bytes_max!r}.")
-        self._upkeep.reserve.spend(lambda: self._set_bytes_max(bytes_max))
+    def first_after(self, topic: str, position: Position) -> datetime | None:
+        found, first = self.topic(topic), dict[int, Segment]()
+        for segment in self.segments(topic):
+            if segment.last_commit > commit_of(position):
+                first.setdefault(segment.partition, segment)
+        times = [self._first_at(found, segment, position) for segment in first.values()]
+        return min((at for at in times if at is not None), default=None)
 
-    def _set_bytes_max(self, bytes_max: int | None) -> None:
-        with self._catalog.write() as tx:
-            tx.execute("UPDATE log SET bytes_max = ?", (bytes_max,))
+    def _first_at(self, topic: Topic, segment: Segment, position: Position) -> datetime | None:
+        if segment.first_commit > commit_of(position):
+            return instant(segment.first_at)
+        read = self.batches(topic.name, start=position, columns=["_at"], partition=segment.partition)
+        first = next((batch.records["_at"][0].as_py() for batch in read), None)
+        return cast("datetime | None", first)
+
+    def cutter(self, topics: Sequence[str]) -> CommitCutter:
+        return CommitCutter(self, topics)
 
     @property
-    def bytes_max(self) -> int | None:
-        """The cap of the whole log that `keep_at_most` has set; None if there is none."""
-        self._check_open()
-        with self._catalog.read() as tx:
-            cap: int | None = tx.execute("SELECT bytes_max FROM log").fetchone()[0]
-        return cap
+    def url(self) -> str:
+        return self.directory.as_uri()
 
-    def upkeep(self) -> UpkeepReport:
-        """Seals, applies retention, compacts where it pays, and sweeps, now rather than in the background."""
-        self._check_open()
-        return self._upkeep.round()
+    @property
+    def identity(self) -> str:
+        return self._catalog.identity
+
+    @property
+    def state_directory(self) -> Path:
+        return self.directory
 
     @property
     def upkeep_failure(self) -> Exception | None:
-        """Why the last round of upkeep in the background failed; None if it did not."""
         return self._upkeep.failure
 
     @property
     def upkeep_failures(self) -> int:
-        """How many rounds of upkeep in the background have failed since the log was opened."""
         return self._upkeep.failures
-
-    def compact(self, topic: str) -> int:
-        """Compacts everything that is sealed; how many records were removed."""
-        found = self.topic(topic)
-        if found.settings.cleanup != "compact":
-            raise UsageError(
-                f"Topic {topic!r} has cleanup={found.settings.cleanup!r}.",
-                hint="Alter it to cleanup='compact' if only the newest record per key matters.",
-            )
-        return self._upkeep.compact(found)
-
-    def check(self, progress: Progress = silent) -> Iterator[Finding]:
-        """Reads everything and compares it with its checksums; what is wrong, as it is found."""
-        self._check_open()
-        return Checker(self.directory, self._catalog, self._registry).findings(progress)
-
-    def repair(self, progress: Progress = silent) -> Repair:
-        """A plan of what can be saved from damaged segments and what is lost; nothing happens until `apply`."""
-        self._check_open()
-        checker = Checker(self.directory, self._catalog, self._registry)
-        return Repair(checker, self._catalog, self._registry, self._sealer, self._clock, self._upkeep.exclusively).plan(
-            progress
-        )
-
-    def losses(self) -> list[Finding]:
-        """What repairs had to give up, ever."""
-        names = {topic.id: topic.name for topic in self.topics()}
-        with self._catalog.read() as tx:
-            rows = tx.execute("SELECT topic_id, partition, first_offset, last_offset, reason FROM losses").fetchall()
-        return [Finding(names[t], partition, "", first, last, reason) for t, partition, first, last, reason in rows]
 
     def close(self) -> None:
         if self._closed or self._pid != os.getpid():
@@ -457,24 +422,14 @@ class EmbeddedLog(Log):
             )
 
 
-def open_log(
-    directory: str | os.PathLike[str],
-    *,
-    create: bool = True,
-    durability: Durability = "fsync",
-    upkeep: bool = True,
-) -> EmbeddedLog:
-    """Opens the log in a directory, or creates it there.
-
-    `durability="os"` leaves it to the operating system when bytes reach the disk: faster, and a power cut may lose or
-    damage the newest commits; a killed process loses nothing. `upkeep=False` leaves sealing, retention and compaction
-    to other processes, or to `Log.upkeep`.
-    """
-    return EmbeddedLog(directory, create=create, durability=durability, upkeep=upkeep)
-
-
 def _reopen(directory: str, options: dict[str, Any]) -> EmbeddedLog:
     return EmbeddedLog(directory, create=False, **options)
+
+
+def _size(partition: int, segments: Sequence[Segment]) -> PartitionSize:
+    times = (instant(segments[0].first_at), instant(segments[-1].last_at)) if segments else (None, None)
+    records, size = sum(segment.rows for segment in segments), sum(segment.bytes for segment in segments)
+    return PartitionSize(partition, records, size, len(segments), *times)
 
 
 def _joined(parts: Sequence[pa.Table], empty: pa.Table) -> pa.Table:

@@ -15,7 +15,8 @@ from headwater.log.embedded.catalog import Catalog
 from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.sealed import AT, COMMIT, OFFSET, PARTITION, SealedFile, sealed_schema
 from headwater.log.embedded.segment import DELETED, HEADERS, Frame, read_body, stored_schema, walk_frames
-from headwater.log.embedded.segments import Segment, mark_before, partition_range, segment_from
+from headwater.log.embedded.segments import mark_before, partition_range, segment_from
+from headwater.log.maintenance import Segment
 from headwater.log.reading import Batch
 from headwater.log.topic import Topic
 from headwater.model.evolution import conform, evolves

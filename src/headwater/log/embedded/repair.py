@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.log.embedded.catalog import Catalog
-from headwater.log.embedded.check import Checker, Finding, Lost, Progress, Salvage, silent
+from headwater.log.embedded.check import Checker, Lost, Salvage
 from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.sealing import Sealer, replace_segments
-from headwater.log.embedded.segments import Segment, select
+from headwater.log.embedded.segments import select
+from headwater.log.maintenance import Finding, Progress, Segment, silent
 from headwater.log.topic import Topic
 from headwater.system.clock import Clock
 
@@ -26,12 +27,11 @@ class _Damage:
     saved: int
 
 
-class Repair:
-    """What can be saved of a log's damaged segments. Nothing happens until `apply`.
+class SegmentRepair:
+    """See `Repair` for the contract.
 
     The readable records of a damaged segment go to a new one; the old file is moved to the folder `damaged`. What is
-    lost is written down in the catalog (`EmbeddedLog.losses`), and reads pass over it from then on. `beyond` lists what
-    no repair can mend: damage of the catalog itself, for which a backup is needed.
+    lost is written down in the catalog (`EmbeddedLog.losses`), and reads pass over it from then on.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Repair:
         self._damages: list[_Damage] = []
         self.beyond: list[Finding] = []
 
-    def plan(self, progress: Progress = silent) -> Repair:
+    def plan(self, progress: Progress = silent) -> SegmentRepair:
         """Looks at every segment."""
         self.beyond = list(self._checker.catalog_findings())
         for topic, segment, lost in self._checker.damages(progress):

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from headwater.log.embedded.catalog import Catalog
-from headwater.log.embedded.segments import Segment, select
+from headwater.log.embedded.segments import select
+from headwater.log.maintenance import Segment
 from headwater.log.topic import Topic
 from headwater.system.clock import Clock
 from headwater.system.sqlite import Connection

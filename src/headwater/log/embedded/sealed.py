@@ -21,7 +21,7 @@ import xxhash
 
 from headwater.errors import Corrupt
 from headwater.log.embedded.segment import DELETED, HEADERS
-from headwater.log.embedded.segments import Segment
+from headwater.log.maintenance import Segment
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer

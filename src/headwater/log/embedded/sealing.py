@@ -13,8 +13,9 @@ from headwater.log.embedded.catalog import Catalog, Durability
 from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.sealed import sealed_schema, write_sealed
-from headwater.log.embedded.segments import Segment, select
+from headwater.log.embedded.segments import select
 from headwater.log.embedded.tail import new_file
+from headwater.log.maintenance import Segment
 from headwater.log.topic import Topic
 from headwater.system.sqlite import Connection
 from headwater.system.storage import Storage, storage_error

@@ -2,41 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import fields
 
 from headwater.errors import UnknownTopic
+from headwater.log.maintenance import Segment
 from headwater.log.topic import Topic
 from headwater.system.sqlite import Connection
-
-SegmentState = Literal["active", "closed", "sealed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A run of a partition's offsets in one file.
-
-    active  frames, being written   --roll-->   closed  frames, complete   --seal-->   sealed  Parquet, checksummed
-
-    `bytes` is how much of the file is committed; `rows` is less than the run of offsets once it was compacted.
-    """
-
-    id: int
-    topic_id: int
-    partition: int
-    base_offset: int
-    end_offset: int
-    first_commit: int
-    last_commit: int
-    first_at: int
-    last_at: int
-    state: SegmentState
-    file: str
-    bytes: int
-    rows: int
-    checksum: int | None
-    marked: int
-
 
 COLUMNS = ", ".join(field.name for field in fields(Segment))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.errors import HeadwaterError, UnknownTopic
@@ -15,6 +14,7 @@ from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.reserve import Reserve
 from headwater.log.embedded.retention import retain
 from headwater.log.embedded.sealing import Sealer
+from headwater.log.maintenance import UpkeepReport
 from headwater.log.topic import Topic
 from headwater.system.background import Background
 from headwater.system.clock import Clock
@@ -23,17 +23,6 @@ from headwater.system.sqlite import Connection
 from headwater.system.storage import Storage
 
 EVERY_SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class UpkeepReport:
-    """What one round did."""
-
-    sealed: int = 0
-    deleted_segments: int = 0
-    deleted_records: int = 0
-    compacted_records: int = 0
-    swept_files: int = 0
 
 
 class Upkeep:

@@ -19,15 +19,16 @@ from headwater.connectors.capture.lifecycle import (
     stored_as,
 )
 from headwater.errors import InternalError
+from headwater.log.port import Log
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[hw.EmbeddedLog]:
+def log(tmp_path: Path) -> Iterator[Log]:
     with hw.open(tmp_path) as log:
         yield log
 
 
-def life(log: hw.EmbeddedLog) -> Life:
+def life(log: Log) -> Life:
     return Life(log, "s.snapshot", "s.paused")
 
 
@@ -51,7 +52,7 @@ def test_every_state_can_be_reached() -> None:
     assert reached == set(State)
 
 
-def test_a_life_from_the_beginning_to_the_end(log: hw.EmbeddedLog) -> None:
+def test_a_life_from_the_beginning_to_the_end(log: Log) -> None:
     one, other = life(log), life(log)
     assert one.state is State.NEW
     for event, state in [
@@ -69,7 +70,7 @@ def test_a_life_from_the_beginning_to_the_end(log: hw.EmbeddedLog) -> None:
         one.move(Event.SLOT_REPLACED)
 
 
-def test_a_pause_returns_to_the_state_that_it_interrupted(log: hw.EmbeddedLog) -> None:
+def test_a_pause_returns_to_the_state_that_it_interrupted(log: Log) -> None:
     one, other = life(log), life(log)
     one.move(Event.BEGIN)
     one.pause()
@@ -81,7 +82,7 @@ def test_a_pause_returns_to_the_state_that_it_interrupted(log: hw.EmbeddedLog) -
     assert one.state is State.SNAPSHOT
 
 
-def test_a_lost_slot_is_known_to_who_found_it_until_it_is_replaced(log: hw.EmbeddedLog) -> None:
+def test_a_lost_slot_is_known_to_who_found_it_until_it_is_replaced(log: Log) -> None:
     one, other = life(log), life(log)
     for event in (Event.BEGIN, Event.SLOT_CREATED, Event.SNAPSHOT_COMMITTED):
         one.move(event)
@@ -94,7 +95,7 @@ def test_a_lost_slot_is_known_to_who_found_it_until_it_is_replaced(log: hw.Embed
     assert one.state.value == "dropped", "that is why it was lost"
 
 
-def test_jobs_are_added_to_what_others_have_asked_for(log: hw.EmbeddedLog) -> None:
+def test_jobs_are_added_to_what_others_have_asked_for(log: Log) -> None:
     one = life(log)
     one.move(Event.BEGIN)
     one.ask([{"id": "a"}])
@@ -108,7 +109,7 @@ def test_jobs_are_added_to_what_others_have_asked_for(log: hw.EmbeddedLog) -> No
     assert (one.state, one.jobs) == (State.SNAPSHOT, [])
 
 
-def test_a_drop_that_removed_nothing_is_undone(log: hw.EmbeddedLog) -> None:
+def test_a_drop_that_removed_nothing_is_undone(log: Log) -> None:
     one = life(log)
     one.move(Event.BEGIN)
     one.ask([{"id": "a"}])

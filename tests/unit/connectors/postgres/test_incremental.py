@@ -15,17 +15,18 @@ from headwater.connectors.postgres.address import Address
 from headwater.connectors.postgres.incremental import Incremental, keys_job, new_job
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.tables import Tables
+from headwater.log.port import Log
 
 OPTIONS = CaptureOptions("s", Address({}), tables=["*"])
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[hw.EmbeddedLog]:
+def log(tmp_path: Path) -> Iterator[Log]:
     with hw.open(tmp_path) as log:
         yield log
 
 
-def begun(log: hw.EmbeddedLog, *jobs: Any) -> tuple[Tables, Incremental]:
+def begun(log: Log, *jobs: Any) -> tuple[Tables, Incremental]:
     """A source with one table, number 7, and jobs that wait."""
     log.create("s._schema", "lsn string, relation string, topic string, event string, detail string")
     tables = Tables(log, OPTIONS)
@@ -36,7 +37,7 @@ def begun(log: hw.EmbeddedLog, *jobs: Any) -> tuple[Tables, Incremental]:
     return tables, Incremental(log, OPTIONS, tables)
 
 
-def commit(log: hw.EmbeddedLog, incremental: Incremental) -> None:
+def commit(log: Log, incremental: Incremental) -> None:
     while True:
         with log.commit(on_conflict="return") as commit:
             incremental.moves(commit)
@@ -46,15 +47,15 @@ def commit(log: hw.EmbeddedLog, incremental: Incremental) -> None:
     incremental.committed()
 
 
-def jobs_of(log: hw.EmbeddedLog) -> list[dict[str, Any]]:
+def jobs_of(log: Log) -> list[dict[str, Any]]:
     return OPTIONS.life(log).jobs
 
 
-def ask(log: hw.EmbeddedLog, job: Any) -> None:
+def ask(log: Log, job: Any) -> None:
     OPTIONS.life(log).ask([job.to_json()])
 
 
-def test_a_job_for_some_rows_does_not_stand_for_one_for_all(log: hw.EmbeddedLog) -> None:
+def test_a_job_for_some_rows_does_not_stand_for_one_for_all(log: Log) -> None:
     tables, incremental = begun(log, new_job(7, where="id < 3"), keys_job(7, [["1"]]), new_job(7))
     tables.read_again(7)
     commit(log, incremental)
@@ -67,7 +68,7 @@ def test_a_job_for_some_rows_does_not_stand_for_one_for_all(log: hw.EmbeddedLog)
     assert len(jobs_of(log)) == 4
 
 
-def test_what_others_ask_for_meanwhile_stays(log: hw.EmbeddedLog) -> None:
+def test_what_others_ask_for_meanwhile_stays(log: Log) -> None:
     first, second, other = new_job(7, where="id < 3"), new_job(7, where="id < 4"), new_job(7, where="id < 5")
     tables, incremental = begun(log, first, second)
     tables.read_again(7)
@@ -78,7 +79,7 @@ def test_what_others_ask_for_meanwhile_stays(log: hw.EmbeddedLog) -> None:
     assert [job["where"] for job in found] == ["id < 4", "id < 5", None]
 
 
-def test_a_drop_meanwhile_is_not_undone(log: hw.EmbeddedLog) -> None:
+def test_a_drop_meanwhile_is_not_undone(log: Log) -> None:
     job = new_job(7, where="id < 3")
     _, incremental = begun(log, job)
     incremental._next = stored_as(State.STREAMING)

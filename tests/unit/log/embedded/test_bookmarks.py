@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import Conflict
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.position import commit_of
 
 
@@ -17,7 +17,7 @@ def note(log: EmbeddedLog, name: str, value: object) -> None:
 
 
 def test_a_bookmark_knows_its_commit(tmp_path: Path) -> None:
-    with open_log(tmp_path / "data", upkeep=False) as log:
+    with EmbeddedLog(tmp_path / "data", upkeep=False) as log:
         for number, name in enumerate(("a.2", "b", "a.1", "a"), start=1):
             note(log, name, number)
         found = log.bookmarks.find("a.1")
@@ -29,7 +29,7 @@ def test_a_bookmark_knows_its_commit(tmp_path: Path) -> None:
 
 
 def test_a_forgotten_bookmark_can_be_set_again(tmp_path: Path) -> None:
-    with open_log(tmp_path / "data", upkeep=False) as log:
+    with EmbeddedLog(tmp_path / "data", upkeep=False) as log:
         note(log, "a", 1)
         with pytest.raises(Conflict):
             note(log, "a", 2)

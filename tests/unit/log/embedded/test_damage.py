@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import Corrupt
-from headwater.log.embedded.check import Checker, Finding
+from headwater.log.embedded.check import Checker
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.position import commit_of
-from headwater.log.embedded.segments import Segment
+from headwater.log.maintenance import Finding, Segment
 from headwater.testing.clock import ManualClock
 
 DAY = timedelta(days=1)

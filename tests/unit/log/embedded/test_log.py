@@ -20,7 +20,6 @@ from threading import active_count
 
 import pytest
 
-import headwater as hw
 from headwater.errors import DiskFull, Indeterminate, LogBusy, StorageFailed, UsageError
 from headwater.log.embedded import catalog
 from headwater.log.embedded.catalog import Durability
@@ -38,7 +37,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def log(directory: Path) -> Iterator[EmbeddedLog]:
-    with hw.open(directory, upkeep=False) as log:
+    with EmbeddedLog(directory, upkeep=False) as log:
         log.create("orders", "id bigint")
         yield log
 
@@ -105,10 +104,10 @@ class FailingStorage(Storage):
 
 
 def test_a_directory_is_a_log(directory: Path) -> None:
-    with hw.open(directory / "deep" / "down") as log:
+    with EmbeddedLog(directory / "deep" / "down") as log:
         log.create("orders", "id bigint")
         position = log.append("orders", ROWS)
-    with hw.open(str(directory / "deep" / "down")) as log:
+    with EmbeddedLog(str(directory / "deep" / "down")) as log:
         assert ids(log) == [1, 2]
         assert log.position() == position
         assert log.append("orders", ROWS) > position
@@ -116,14 +115,14 @@ def test_a_directory_is_a_log(directory: Path) -> None:
 
 def test_what_is_not_a_log_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        hw.open(tmp_path / "none", create=False)
+        EmbeddedLog(tmp_path / "none", create=False)
     assert not (tmp_path / "none").exists()
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.png").touch()
     with pytest.raises(UsageError):
-        hw.open(tmp_path / "photos")
+        EmbeddedLog(tmp_path / "photos")
     with pytest.raises(UsageError):
-        hw.open(tmp_path / "photos" / "cat.png")
+        EmbeddedLog(tmp_path / "photos" / "cat.png")
     assert [path.name for path in (tmp_path / "photos").iterdir()] == ["cat.png"]
 
 
@@ -132,14 +131,14 @@ def test_a_log_of_another_format_is_refused(log: EmbeddedLog, directory: Path) -
     with closing(connect(directory / "catalog.db")) as connection:
         connection.execute("UPDATE log SET format = format + 1")
     with pytest.raises(UsageError):
-        hw.open(directory)
+        EmbeddedLog(directory)
 
 
 def test_closing_gives_files_and_threads_back(directory: Path) -> None:
     gc.collect()
     files, threads = open_files(), active_count()
     for _ in range(3):
-        with hw.open(directory) as log:
+        with EmbeddedLog(directory) as log:
             log.create("orders", "id bigint", partitions=3, exist_ok=True, segment_bytes_max=1)
             for partition in (0, 1, 2, 0, 1, 2):
                 log.append("orders", ROWS, partition=partition)
@@ -160,7 +159,7 @@ def test_bytes_behind_the_committed_end_do_not_exist(log: EmbeddedLog, directory
     log.close()
     with (directory / segment.file).open("ab") as file:
         file.write(b"half of a frame that a killed writer left")
-    with hw.open(directory) as opened:
+    with EmbeddedLog(directory) as opened:
         assert ids(opened) == [1, 2]
         assert list(opened.check()) == []
         opened.append("orders", [{"id": 3}])
@@ -198,7 +197,7 @@ import os, sys
 import headwater as hw
 from headwater.errors import UsageError
 
-log = hw.open(sys.argv[1])
+log = EmbeddedLog(sys.argv[1])
 log.create("orders", "id bigint")
 log.append("orders", [{"id": 1}])
 uses = [log.position, log.topics, lambda: log.append("orders", [{"id": 2}]), lambda: log.scan("orders"), log.commit]
@@ -211,7 +210,7 @@ if child == 0:
         except UsageError:
             refused += 1
     log.close()
-    with hw.open(sys.argv[1]) as own:
+    with EmbeddedLog(sys.argv[1]) as own:
         own.append("orders", [{"id": 3}])
     os._exit(refused)
 status = os.waitpid(child, 0)[1]
@@ -231,7 +230,7 @@ FOLLOW = """
 import sys
 import headwater as hw
 
-with hw.open(sys.argv[1], upkeep=False) as log:
+with EmbeddedLog(sys.argv[1], upkeep=False) as log:
     for record in log.read("orders", follow=True):
         print(record.value["id"], flush=True)
         if record.value["id"] == 9:
@@ -261,13 +260,13 @@ def test_a_write_lock_that_is_not_given_back_is_an_error_and_reading_goes_on(
 ) -> None:
     monkeypatch.setattr(catalog, "WRITE_LOCK_SECONDS_MAX", 0.05)
     log.append("orders", ROWS)
-    with hw.open(directory, upkeep=False) as other:
+    with EmbeddedLog(directory, upkeep=False) as other:
         with other._catalog.write():
             with pytest.raises(LogBusy) as error:
                 log.append("orders", [{"id": 3}])
             assert error.value.path == str(directory)
             assert ids(log) == [1, 2]
-            with hw.open(directory, upkeep=False) as third:
+            with EmbeddedLog(directory, upkeep=False) as third:
                 assert ids(third) == [1, 2]
         log.append("orders", [{"id": 4}])
     assert ids(log) == [1, 2, 4]
@@ -304,7 +303,7 @@ def test_the_weaker_durability_leaves_the_disk_to_the_system(directory: Path) ->
         log.append("orders", ROWS)
         assert storage.done == ["write", "commit"]
         assert log._catalog._writer.execute("PRAGMA synchronous").fetchone() == (1,)
-    with hw.open(directory) as log:
+    with EmbeddedLog(directory) as log:
         assert ids(log) == [1, 2]
         assert log._catalog._writer.execute("PRAGMA synchronous").fetchone() == (2,)
 
@@ -312,7 +311,7 @@ def test_the_weaker_durability_leaves_the_disk_to_the_system(directory: Path) ->
 def test_a_durability_that_is_none_is_refused(directory: Path) -> None:
     weak: Durability = "hope"  # type: ignore[assignment]
     with pytest.raises(UsageError):
-        hw.open(directory, durability=weak)
+        EmbeddedLog(directory, durability=weak)
     assert not directory.exists()
 
 
@@ -368,7 +367,7 @@ def test_many_may_make_a_log_at_the_same_moment(tmp_path: Path) -> None:
 
         def make(number: int, directory: Path = tmp_path / str(round_number), start: threading.Barrier = start) -> int:
             start.wait()
-            with hw.open(directory, upkeep=False) as log:
+            with EmbeddedLog(directory, upkeep=False) as log:
                 log.create(f"topic{number}", "n int")
                 return len(log.topics())
 

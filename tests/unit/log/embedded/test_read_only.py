@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import headwater as hw
 from headwater.errors import FileUnreadable, ReadOnly
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.log.embedded.upkeep import UpkeepReport
+from headwater.log.maintenance import UpkeepReport
 
 NOBODY = 65534
 
@@ -59,7 +58,7 @@ def names(directory: Path) -> set[str]:
 
 def test_it_can_be_read_and_checked(directory: Path) -> None:
     before = names(directory)
-    with read_only(directory), hw.open(directory) as log:
+    with read_only(directory), EmbeddedLog(directory) as log:
         assert ids(log) == [1, 2, 3]
         assert list(log.check()) == []
         assert log.topics()[0].name == "orders"
@@ -67,7 +66,7 @@ def test_it_can_be_read_and_checked(directory: Path) -> None:
 
 
 def test_writing_is_refused_in_words(directory: Path) -> None:
-    with read_only(directory), hw.open(directory) as log:
+    with read_only(directory), EmbeddedLog(directory) as log:
         with pytest.raises(ReadOnly) as raised:
             log.append("orders", [{"id": 4}])
         assert str(directory) in str(raised.value)
@@ -75,7 +74,7 @@ def test_writing_is_refused_in_words(directory: Path) -> None:
             log.create("other", "id bigint")
         with pytest.raises(ReadOnly):
             log.upkeep()
-    with hw.open(directory) as log:
+    with EmbeddedLog(directory) as log:
         log.append("orders", [{"id": 4}])
         assert ids(log) == [1, 2, 3, 4]
 
@@ -84,13 +83,13 @@ def test_commits_in_the_write_ahead_log_are_read(directory: Path) -> None:
     with EmbeddedLog(directory, upkeep=False) as writer:
         writer.append("orders", [{"id": 4}])
         assert (directory / "catalog.db-wal").exists()
-        with read_only(directory), hw.open(directory) as log:
+        with read_only(directory), EmbeddedLog(directory) as log:
             assert ids(log) == [1, 2, 3, 4]
         copy = {name: (directory / name).read_bytes() for name in ("catalog.db", "catalog.db-wal")}
     for name, content in copy.items():
         (directory / name).write_bytes(content)
     (directory / "catalog.db-shm").unlink(missing_ok=True)
-    with read_only(directory), hw.open(directory) as log:
+    with read_only(directory), EmbeddedLog(directory) as log:
         assert ids(log) == [1, 2, 3, 4]
 
 

@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.reader import PartitionReader
-from headwater.log.embedded.segments import Segment
+from headwater.log.maintenance import Segment
 
 RECORDS = 200
 PATIENCE = timedelta(seconds=10)
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[hw.EmbeddedLog]:
-    with hw.open(tmp_path, durability="os", upkeep=False) as opened:
+def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
+    with EmbeddedLog(tmp_path, durability="os", upkeep=False) as opened:
         opened.create("numbers", "number bigint")
         yield opened
 
@@ -43,7 +44,7 @@ def numbers(batch: hw.Batch) -> list[int]:
     return values
 
 
-def test_a_follower_that_is_overtaken_reads_every_byte_once(log: hw.EmbeddedLog, bytes_read: list[int]) -> None:
+def test_a_follower_that_is_overtaken_reads_every_byte_once(log: EmbeddedLog, bytes_read: list[int]) -> None:
     log.append("numbers", [{"number": 0}])
     following = log.batches("numbers", follow=True, idle_timeout=PATIENCE)
     seen = numbers(next(following))
@@ -55,7 +56,7 @@ def test_a_follower_that_is_overtaken_reads_every_byte_once(log: hw.EmbeddedLog,
     assert sum(bytes_read) == log.segments("numbers")[0].bytes
 
 
-def test_a_reader_that_was_cut_short_goes_on_in_what_it_has(log: hw.EmbeddedLog, bytes_read: list[int]) -> None:
+def test_a_reader_that_was_cut_short_goes_on_in_what_it_has(log: EmbeddedLog, bytes_read: list[int]) -> None:
     for number in range(10):
         log.append("numbers", [{"number": number}])
     with log._reader(log.topic("numbers"), 0) as partition:
@@ -70,7 +71,7 @@ def test_a_reader_that_was_cut_short_goes_on_in_what_it_has(log: hw.EmbeddedLog,
     assert len(bytes_read) == 1
 
 
-def test_a_reader_sees_what_came_after_what_it_has(log: hw.EmbeddedLog) -> None:
+def test_a_reader_sees_what_came_after_what_it_has(log: EmbeddedLog) -> None:
     log.append("numbers", [{"number": 0}, {"number": 1}])
     with log._reader(log.topic("numbers"), 0) as partition:
         first = partition.read(0)

@@ -15,7 +15,7 @@ from headwater.errors import Corrupt
 from headwater.log.embedded import sealed
 from headwater.log.embedded.sealed import SealedFile, sealed_schema, write_sealed
 from headwater.log.embedded.segment import HEADERS
-from headwater.log.embedded.segments import Segment
+from headwater.log.maintenance import Segment
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 GROUP_ROWS = 10

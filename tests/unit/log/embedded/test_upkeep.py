@@ -467,7 +467,7 @@ def test_a_catalog_that_is_lost_is_damage_and_nothing_is_swept(log: EmbeddedLog)
         catalog.unlink()
     for _ in range(2):
         with pytest.raises(CatalogUnusable) as caught:
-            hw.open(log.directory)
+            EmbeddedLog(log.directory)
         assert caught.value.damaged
     assert file.exists()
 
@@ -481,7 +481,7 @@ def test_a_dropped_topic_leaves_no_files(log: EmbeddedLog) -> None:
 
 
 def test_segments_are_sealed_in_the_background(tmp_path: Path) -> None:
-    with hw.open(tmp_path / "log") as log:
+    with EmbeddedLog(tmp_path / "log") as log:
         log.create("orders", SCHEMA, segment_bytes_max=1)
         for number in range(3):
             log.append("orders", [{"id": number}])

@@ -1,19 +1,20 @@
-"""Cutting the log into batches: where a batch ends, so that it has about so many records, and where they are."""
+"""Cutting an embedded log into batches: each ends at a commit number, which all partitions share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.engine.batch import Piece
-from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.cutting import Cut, OffsetRange
 from headwater.log.embedded.position import commit_of, commit_position
 from headwater.model.position import Position
+
+if TYPE_CHECKING:
+    from headwater.log.embedded.log import EmbeddedLog
 
 BATCH_BYTES_MAX = 256 << 20
 """A batch of large records is cut so that they take about so much memory."""
@@ -25,28 +26,14 @@ SEALED_FACTOR = 3
 COMMIT, AT, OFFSET = "_commit", "_at", "_offset"
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The end of a batch, its records, how many they are, and when the last of them was committed."""
-
-    end: Position
-    records: int = 0
-    committed_at: datetime | None = None
-    pieces: Sequence[Piece] = ()
-
-
-class Cutter:
-    """Cuts the records of some topics into batches. It remembers where the last one ended in each partition."""
+class CommitCutter:
+    """See `Cutter` for the contract. It remembers where the last batch ended in each partition."""
 
     def __init__(self, log: EmbeddedLog, topics: Sequence[str]) -> None:
         self._log, self._topics = log, topics
         self._reached: tuple[Position, dict[tuple[str, int], int]] | None = None
 
     def cut(self, start: Position, end: Position, rows_max: int) -> Cut:
-        """A batch that ends with the commit which brings it to `rows_max` records, or at `end`.
-
-        It ends no earlier than compaction has been: before that, records are missing that were newer ones' forerunners.
-        """
         compacted = self._log.compacted(self._topics)
         end = end.joined(compacted)
         begin = self._begin(start)
@@ -61,13 +48,13 @@ class Cutter:
         if len(commits) >= rows_max:
             last = int(np.partition(commits, rows_max - 1)[rows_max - 1])
             end = commit_position(last).joined(compacted)
-            cut = {place: up_to(records, end) for place, records in found.items()}
+            cut = {place: _up_to(records, end) for place, records in found.items()}
             found = {place: records for place, records in cut.items() if records.num_rows}
-        pieces = [_piece(place, records) for place, records in found.items()]
-        self._reached = (end, {**begin, **{(piece.topic, piece.partition): piece.end for piece in pieces}})
+        ranges = [_range_of(place, records) for place, records in found.items()]
+        self._reached = (end, {**begin, **{(piece.topic, piece.partition): piece.end for piece in ranges}})
         rows = sum(records.num_rows for records in found.values())
         times = [pc.max(records[AT]).as_py() for records in found.values()]
-        return Cut(end, rows, max(times, default=None), pieces)
+        return Cut(end, rows, max(times, default=None), ranges)
 
     def _record_bytes(self) -> int:
         """About how much memory a record takes."""
@@ -98,11 +85,11 @@ class Cutter:
         return pa.concat_tables(found) if found else None
 
 
-def up_to(records: pa.Table, end: Position) -> pa.Table:
+def _up_to(records: pa.Table, end: Position) -> pa.Table:
     """The records of a partition up to a commit; they are in its order."""
     return records.slice(0, int(np.searchsorted(records[COMMIT].to_numpy(), commit_of(end), side="right")))
 
 
-def _piece(place: tuple[str, int], records: pa.Table) -> Piece:
+def _range_of(place: tuple[str, int], records: pa.Table) -> OffsetRange:
     offsets = records[OFFSET].to_numpy()
-    return Piece(*place, int(offsets[0]), int(offsets[-1]) + 1)
+    return OffsetRange(*place, int(offsets[0]), int(offsets[-1]) + 1)

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine import cutting
-from headwater.engine.batch import Piece
-from headwater.engine.cutting import Cut, Cutter
-from headwater.log.embedded.log import EmbeddedLog, open_log
+from headwater.log.cutting import Cut, OffsetRange
+from headwater.log.embedded import cutting
+from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.position import commit_position
 from headwater.model.position import START, Position
 
@@ -20,7 +19,7 @@ TOPICS = ["orders", "clicks"]
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
-    with open_log(tmp_path / "log") as log:
+    with EmbeddedLog(tmp_path / "log") as log:
         log.create("orders", "id bigint", key="id", cleanup="compact", partitions=2)
         log.create("clicks", "n bigint", partitions=3)
         yield log
@@ -39,18 +38,18 @@ def offsets(log: EmbeddedLog, cut: Cut, start: Position) -> set[tuple[str, int, 
     return {(r.topic, int(r.partition), int(r.offset)) for r in log.read(TOPICS, start=start, end=cut.end)}
 
 
-def covered(pieces: list[Piece]) -> set[tuple[str, int, int]]:
-    return {(p.topic, p.partition, offset) for p in pieces for offset in range(p.first, p.end)}
+def covered(ranges: list[OffsetRange]) -> set[tuple[str, int, int]]:
+    return {(p.topic, p.partition, offset) for p in ranges for offset in range(p.first, p.end)}
 
 
 @pytest.mark.parametrize("remembers", [True, False])
 def test_batches_cover_every_record_once_and_end_at_commits(log: EmbeddedLog, remembers: bool) -> None:
     fill(log, 30)
-    cutter, position, seen = Cutter(log, TOPICS), START, 0
+    cutter, position, seen = log.cutter(TOPICS), START, 0
     while position < log.position():
-        cut = (cutter if remembers else Cutter(log, TOPICS)).cut(position, log.position(), 10)
-        assert covered(list(cut.pieces)) == offsets(log, cut, position)
-        assert cut.records == len(covered(list(cut.pieces)))
+        cut = (cutter if remembers else log.cutter(TOPICS)).cut(position, log.position(), 10)
+        assert covered(list(cut.ranges)) == offsets(log, cut, position)
+        assert cut.records == len(covered(list(cut.ranges)))
         assert cut.records >= 10 or cut.end == log.position()
         position, seen = cut.end, seen + cut.records
     assert seen == sum(end - first for topic in TOPICS for first, end in log.offsets(topic).values())
@@ -62,20 +61,20 @@ def test_a_batch_reaches_as_far_as_compaction_has_been(log: EmbeddedLog) -> None
     log.compact("orders")
     compacted = log.compacted(TOPICS)
     assert compacted > commit_position(2)
-    cut = Cutter(log, TOPICS).cut(START, commit_position(2), 3)
+    cut = log.cutter(TOPICS).cut(START, commit_position(2), 3)
     assert cut.end >= compacted
-    assert covered(list(cut.pieces)) >= offsets(log, cut, START)
+    assert covered(list(cut.ranges)) >= offsets(log, cut, START)
 
 
 def test_large_records_make_small_batches(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cutting, "SMALL_ROWS", 5)
     monkeypatch.setattr(cutting, "BATCH_BYTES_MAX", 1)
     fill(log, 10)
-    assert 5 <= Cutter(log, TOPICS).cut(START, log.position(), 1_000_000).records < 12
+    assert 5 <= log.cutter(TOPICS).cut(START, log.position(), 1_000_000).records < 12
 
 
-def test_tasks_share_a_piece_without_gap_or_overlap() -> None:
-    piece = Piece("clicks", 1, 10, 27)
+def test_tasks_share_a_range_without_gap_or_overlap() -> None:
+    one = OffsetRange("clicks", 1, 10, 27)
     for tasks in (1, 2, 3, 20):
-        shares = [piece.share(task, tasks) for task in range(tasks)]
+        shares = [one.share(task, tasks) for task in range(tasks)]
         assert [offset for share in shares for offset in range(share.first, share.end)] == list(range(10, 27))
