@@ -21,7 +21,6 @@ from headwater.engine.reading import Reader
 from headwater.engine.store import Store
 from headwater.errors import Fenced, NotYet, RecordFailed, UnknownView, UsageError
 from headwater.log.embedded.position import commit_position
-from headwater.log.maintenance import maintenance_of
 from headwater.spark.program import Program
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("spark")]
@@ -198,8 +197,8 @@ def test_views_of_a_compacted_topic_are_built_anew(tmp_path: Path) -> None:
             app.log.append("orders", [{"id": number % 3, "amount": number}])
         app.catch_up()
         before = app.read("total").to_pylist()
-        maintenance_of(app.log).seal("orders")
-        assert maintenance_of(app.log).compact("orders")
+        app.log.maintenance.seal("orders")
+        assert app.log.maintenance.compact("orders")
         app.delete_state()
         app.catch_up()
         assert app.read("total").to_pylist() == before

@@ -12,7 +12,6 @@ from typing import cast
 from headwater.app import App
 from headwater.engine.pipeline import PipelineOptions
 from headwater.errors import HeadwaterError
-from headwater.log.maintenance import maintenance_of
 from headwater.log.port import Log
 from headwater.log.topic import Topic
 from tools.fuzzing.changes import append
@@ -66,8 +65,8 @@ def apply(step: Step, plan: RoundPlan, log: Log) -> int:
         append(log, commit)
     compacted = [topic.name for topic in plan.topics if topic.compacted and step.compact]
     for name in compacted:
-        maintenance_of(log).seal(name)
-        maintenance_of(log).compact(name)
+        log.maintenance.seal(name)
+        log.maintenance.compact(name)
     return len(compacted)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwater.log.maintenance import Segment, maintenance_of
+from headwater.log.maintenance import Segment
 from headwater.log.port import Log
 
 
@@ -34,7 +34,7 @@ class Holding:
 
 def holdings(log: Log, topic: str) -> list[Holding]:
     """All partitions of a topic, in order."""
-    segments = maintenance_of(log).segments(topic)
+    segments = log.maintenance.segments(topic)
     return [
         _holding(partition, offsets, [segment for segment in segments if segment.partition == partition])
         for partition, offsets in log.offsets(topic).items()

@@ -14,7 +14,7 @@ from headwater.cli.output import Column, count, folding, hint, number, print_jso
 from headwater.cli.progress import Bar
 from headwater.cli.quantities import format_size, parse_size
 from headwater.cli.topic_page import finding_json, offsets_of, segment_json
-from headwater.log.maintenance import Finding, Maintenance, maintenance_of
+from headwater.log.maintenance import Finding, Maintenance
 from headwater.log.port import Log
 
 PANEL = "Care"
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 def seal(directory: Directory, topic: TopicName, *, as_json: Json = False) -> None:
     """Turn all records of a topic into Parquet now, and print the files, for other tools to read."""
     with open_existing(directory) as log:
-        files = maintenance_of(log)
+        files = log.maintenance
         before = {segment.file for segment in files.segments(topic)}
         files.seal(topic)
         segments = [segment for segment in files.segments(topic) if segment.state == "sealed"]
@@ -53,7 +53,7 @@ def seal(directory: Directory, topic: TopicName, *, as_json: Json = False) -> No
 def compact(directory: Directory, topic: TopicName, *, as_json: Json = False) -> None:
     """Keep only the newest record of every key, in what is sealed; for topics with cleanup=compact."""
     with open_existing(directory) as log:
-        files = maintenance_of(log)
+        files = log.maintenance
         removed = files.compact(topic)
         unsealed = sum(segment.rows for segment in files.segments(topic) if segment.state != "sealed")
     if as_json:
@@ -83,7 +83,7 @@ def retain(
     """
     limit = None if bytes_max is None or bytes_max == NONE else parse_size(bytes_max)
     with open_existing(directory) as log:
-        files = maintenance_of(log)
+        files = log.maintenance
         if limit:
             _ask_to_delete(log, files, limit, yes=yes)
         if bytes_max is not None:
@@ -135,7 +135,7 @@ def check(directory: Directory, *, as_json: Json = False) -> None:
             segments = total
             bar(done, total, "segments")
 
-        findings = list(maintenance_of(log).check(watch))
+        findings = list(log.maintenance.check(watch))
     _print_findings(findings, as_json=as_json)
     if findings:
         warn(f"The log is damaged: {_lost(findings)} cannot be read back.")
@@ -159,7 +159,7 @@ def repair(
     """
     with open_existing(directory) as log:
         with Bar("Checking") as bar:
-            plan = maintenance_of(log).repair(lambda done, total: bar(done, total, "segments"))
+            plan = log.maintenance.repair(lambda done, total: bar(done, total, "segments"))
         losses, saved = plan.losses, plan.saved
         _print_findings([*plan.beyond, *losses], as_json=as_json)
         if not losses and plan.beyond:

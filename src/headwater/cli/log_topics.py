@@ -13,7 +13,6 @@ from headwater.cli.output import Column, count, folding, hint, number, print_jso
 from headwater.cli.quantities import format_size, parse_size
 from headwater.cli.topic_page import page_of, print_page
 from headwater.errors import Determinate, StorageFailed, UsageError
-from headwater.log.maintenance import maintenance_of
 from headwater.log.opening import open_log
 from headwater.log.options import TopicOptions
 from headwater.log.port import Log
@@ -98,7 +97,7 @@ def topics(directory: Directory, *, as_json: Json = False) -> None:
     """List the topics of a log."""
     with open_existing(directory) as log:
         found = [(topic, holdings(log, topic.name)) for topic in log.topics()]
-        cap = maintenance_of(log).bytes_max
+        cap = log.maintenance.bytes_max
     sums = [(topic, sum(h.records for h in held), sum(h.bytes for h in held)) for topic, held in found]
     if as_json:
         print_json(

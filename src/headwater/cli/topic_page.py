@@ -10,7 +10,7 @@ import pyarrow as pa
 from headwater.cli.holdings import Holding, holdings
 from headwater.cli.output import Column, folding, number, print_line, print_table
 from headwater.cli.quantities import format_size
-from headwater.log.maintenance import Finding, Segment, maintenance_of
+from headwater.log.maintenance import Finding, Segment
 from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl, format_type
@@ -38,7 +38,7 @@ class TopicPage:
 
 def page_of(log: Log, topic: Topic) -> TopicPage:
     """The topic as it is now."""
-    files = maintenance_of(log)
+    files = log.maintenance
     losses = [loss for loss in files.losses() if loss.topic == topic.name]
     return TopicPage(topic, files.segments(topic.name), holdings(log, topic.name), losses)
 

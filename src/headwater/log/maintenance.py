@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from headwater.errors import UsageError
-from headwater.log.port import Log
-
 Progress = Callable[[int, int], None]
 """Called with how many segments are done, and how many there are."""
 
@@ -138,13 +135,3 @@ class Maintenance(ABC):
     @abstractmethod
     def losses(self) -> list[Finding]:
         """What repairs had to give up, ever."""
-
-
-def maintenance_of(log: Log) -> Maintenance:
-    """What can be done with the files of a log. Raises `UsageError` for a log that does not keep its own files."""
-    if not isinstance(log, Maintenance):
-        raise UsageError(
-            f"{log!r} does not keep its own files.",
-            hint="Seal, compact, check and repair work on a log in a directory.",
-        )
-    return log

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, Unpack
 
 import pyarrow as pa
 
+from headwater.errors import UsageError
 from headwater.log.bookmarks import Bookmarks
 from headwater.log.commit import Commit, OnConflict
 from headwater.log.cutting import Cutter
+from headwater.log.maintenance import Maintenance
 from headwater.log.reading import Batch
 from headwater.log.size import PartitionSize
 from headwater.log.topic import Topic
@@ -261,6 +263,14 @@ class Log(ABC):
     def upkeep_failures(self) -> int:
         """How many rounds of upkeep in the background have failed since the log was opened."""
         return 0
+
+    @property
+    def maintenance(self) -> Maintenance:
+        """What can be done with the files of a log that keeps its own. Raises `UsageError` for another log."""
+        raise UsageError(
+            f"{self!r} does not keep its own files.",
+            hint="Seal, compact, check and repair work on a log in a directory.",
+        )
 
     # Life
 

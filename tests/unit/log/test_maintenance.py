@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 import headwater as hw
 from headwater.errors import UsageError
-from headwater.log.maintenance import maintenance_of
+from headwater.log.embedded.log import EmbeddedLog
 
 
 def test_a_log_in_a_directory_offers_it(tmp_path: Path) -> None:
     with hw.open(tmp_path / "log") as log:
         log.create("orders", "id bigint")
         log.append("orders", [{"id": 1}])
-        maintenance_of(log).seal("orders")
-        (file,) = maintenance_of(log).files("orders")
+        log.maintenance.seal("orders")
+        (file,) = log.maintenance.files("orders")
         assert file.exists()
 
 
-def test_another_log_is_refused() -> None:
-    with pytest.raises(UsageError, match="does not keep its own files") as error:
-        maintenance_of(cast("hw.Log", object()))
+def test_a_log_that_does_not_is_a_clear_error(tmp_path: Path) -> None:
+    class Elsewhere(EmbeddedLog):
+        maintenance = hw.Log.maintenance  # type: ignore[assignment]
+
+    with Elsewhere(tmp_path / "log") as log, pytest.raises(UsageError, match="does not keep its own files") as error:
+        log.maintenance.seal("orders")
     assert "directory" in error.value.hint

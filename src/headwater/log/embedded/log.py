@@ -344,6 +344,10 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
         return CommitCutter(self, topics)
 
     @property
+    def maintenance(self) -> EmbeddedLog:
+        return self
+
+    @property
     def url(self) -> str:
         return self.directory.as_uri()
 
