@@ -1,6 +1,5 @@
 """Headwater: every change in one replayable log, and everything else derived from it."""
 
-from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -45,15 +44,17 @@ __all__ = [
 __version__ = version("headwater")
 
 
-_LAZY = {"App": ("headwater.app", "App"), "open": ("headwater.log.opening", "open_log")}
-"""Imported when they are first asked for: whoever does not need them does not load what they bring along."""
-
-
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _LAZY[name]
-    return getattr(import_module(module), attribute)
+    """`App` and `open` are imported when first asked for: whoever needs neither does not load what they bring along."""
+    if name == "App":
+        from headwater.app import App
+
+        return App
+    if name == "open":
+        from headwater.log.opening import open_log
+
+        return open_log
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

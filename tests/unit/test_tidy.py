@@ -21,6 +21,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.~:])/(?:home|root|work|Users)/\w")
 
 # (module, imported name): why it is imported only when it is used.
 LATE_IMPORTS: dict[tuple[str, str], str] = {
+    ("headwater/__init__.py", "headwater.log.opening"): "the log that is in a directory brings SQLite",
     ("headwater/__init__.py", "headwater.app"): "who only uses the log does not need the engine",
     ("headwater/app.py", "headwater.connectors.postgres.source"): "who captures nothing needs no driver",
     ("headwater/published.py", "headwater.engine.querying"): "DuckDB takes a tenth of a second to import",
