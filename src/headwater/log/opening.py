@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from headwater.errors import UsageError
+from headwater.log.embedded.catalog import Durability
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.port import Log
-
-Durability = Literal["fsync", "os"]
 
 
 def open_log(
