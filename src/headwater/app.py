@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 import pyarrow as pa
 
-from headwater.connectors.connections import Connections
+from headwater.connectors.connections import Connected, Connections
 from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
+from headwater.engine.parts import Report
 from headwater.engine.pipeline import Pipeline, PipelineOptions, Progress
 from headwater.engine.presence import present
 from headwater.engine.reading import WAIT
-from headwater.engine.sinks.feed import Feed
-from headwater.engine.sinks.port import Sink, Start
+from headwater.engine.running import needs_person
 from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.store import Store, delete_state
-from headwater.engine.subscription import Changes
 from headwater.engine.supervision import Retry, supervised
 from headwater.errors import ExternalError, RecordFailed, SparkStopped, UsageError, WorkerLost
 from headwater.log.opening import open_log
@@ -36,8 +35,6 @@ from headwater.system.heartbeat import Heart, error_of
 from headwater.system.names import check_name
 
 if TYPE_CHECKING:
-    from headwater.connectors.postgres.options import CaptureSettings
-    from headwater.connectors.postgres.source import PostgresSource
     from headwater.spark.frames import DataFrame, SparkSession
     from headwater.spark.program import Program
     from headwater.spark.runtime import Runtime
@@ -47,7 +44,7 @@ OnError = Literal["fail", "dead_letter"]
 Body = TypeVar("Body", bound=Callable[..., pa.Array])
 
 
-class App(Published):
+class App(Published, Connected):
     """Topics and views under one name. Its views are one pipeline: they move together from position to position."""
 
     def __init__(
@@ -69,9 +66,8 @@ class App(Published):
         self._keys: dict[str, tuple[str, ...]] = {}
         self._hooks: dict[str, Hook] = {}
         self._statsd: Statsd | None = None
-        self._connections = Connections(self.directory)
+        self._connections = Connections(self.log, self.directory)
         self._functions: list[Function] = []
-        self._sources: dict[str, PostgresSource] = {}
         self._pipeline_options = pipeline
         self._runtime: Runtime | None = None
         self._pipeline: Pipeline | None = None
@@ -110,37 +106,6 @@ class App(Published):
             name, schema, key=key, partitions=partitions, event_time=event_time, exist_ok=True, **settings
         )
 
-    def postgres(
-        self,
-        url: str,
-        *,
-        tables: str | Sequence[str] = (),
-        schemas: str | Sequence[str] = (),
-        name: str | None = None,
-        password_file: str | Path | None = None,
-        **options: Unpack[CaptureSettings],
-    ) -> PostgresSource:
-        """Tables of a PostgreSQL database as topics: `orders` is the topic `shop.orders`, if the source is `shop`.
-
-        `tables` may have patterns (`"*"`, `"billing.*"`); `schemas` are taken whole. The source is called as the
-        application is, unless it has a `name`. For `options` see `CaptureOptions`. Nothing is done to the database
-        before the application is run or captured.
-        """
-        from headwater.connectors.postgres.source import open_source
-
-        chosen = name or self.name
-        if chosen in self._sources:
-            raise UsageError(f"There are two sources called {chosen!r}.", hint="Give one of them a name.")
-        self._sources[chosen] = open_source(
-            self.log, chosen, url, tables=tables, schemas=schemas, password_file=password_file, **options
-        )
-        return self._sources[chosen]
-
-    @property
-    def sources(self) -> Mapping[str, PostgresSource]:
-        """The databases that are captured."""
-        return dict(self._sources)
-
     def hook(self, name: str, topic: str, *, secret: str | Sequence[str], style: HookStyle = "standard") -> None:
         """Webhooks that the server takes at `/hooks/{name}`, each once, as records of a topic, which is made.
 
@@ -156,43 +121,6 @@ class App(Published):
         """StatsD samples that the server takes over UDP, as records of a topic, which is made."""
         self._statsd = Statsd(topic, host, port)
         self.topic(topic, STATSD_SCHEMA)
-
-    def sink(
-        self,
-        name: str,
-        *,
-        view: str,
-        to: str | Sink | Callable[[Changes], object],
-        start: Start = "now",
-        **options: object,
-    ) -> None:
-        """Keeps a target outside in step with a view: `app.run()` brings it every change, in order, at least once.
-
-        `to` is a URL with the `options` of its connector, a `Sink`, or a function that is called with each change. It
-        starts with what changes from now on, or with the `content`.
-        """
-        self._connections.add_sink(name, view, to, start, options)
-
-    def webhook(
-        self,
-        name: str,
-        *,
-        view: str,
-        url: str,
-        secret: str | Sequence[str],
-        start: Start = "now",
-        allow_private: bool = False,
-    ) -> None:
-        """A sink that posts each change of a view as JSON, signed as Standard Webhooks are.
-
-        With each of several secrets. Only public addresses are sent to, over HTTPS, unless `allow_private`.
-        """
-        self.sink(name, view=view, to=url, start=start, secret=secret, allow_private=allow_private)
-
-    @property
-    def sinks(self) -> Mapping[str, Feed]:
-        """The sinks, each with what feeds it."""
-        return dict(self._connections.sinks)
 
     @property
     def hooks(self) -> Mapping[str, Hook]:
@@ -332,12 +260,12 @@ class App(Published):
         yield from self._beaten(supervised(begun, self._recover, self._counted(on_retry), stopped))
 
     @contextmanager
-    def beating(self) -> Iterator[Heart]:
-        """Lets every process see that the pipeline of this application runs, for as long as the block lasts."""
+    def beating(self, more: Callable[[], Mapping[str, Any]] = dict) -> Iterator[Heart]:
+        """Lets every process see that this application runs, and `more` about it, for as long as the block lasts."""
         if self._heart is not None:
             yield self._heart
             return
-        with present(self.directory), Heart(self.directory, about=self._about) as heart:
+        with present(self.directory), Heart(self.directory, about=lambda: {**self._about(), **more()}) as heart:
             self._heart = heart
             try:
                 yield heart
@@ -350,12 +278,13 @@ class App(Published):
         return {"retries": self._retries, "not_kept": dict(self._not_kept), "upkeep": upkeep}
 
     def _beaten(self, batches: Iterator[Progress]) -> Iterator[Progress]:
-        """The batches. The heartbeat records why one failed, even if this process keeps running."""
+        """The batches. The heartbeat records why one failed for good, even if this process keeps running."""
         with self.beating() as heart:
             try:
                 yield from batches
             except Exception as error:
-                heart.end(error)
+                if needs_person(error):
+                    heart.end(error)
                 raise
 
     def _counted(self, on_retry: Callable[[Retry], None]) -> Callable[[Retry], None]:
@@ -365,17 +294,33 @@ class App(Published):
 
         return count
 
-    def run(self, on_batch: Callable[[Progress], None] = lambda _: None) -> None:
-        """Keeps all views up to date until `stop` is called, from another thread or by `on_batch`."""
+    def run(
+        self,
+        on_batch: Callable[[Progress], None] = lambda _: None,
+        *,
+        serve: bool | str = False,
+        once: bool = False,
+        report: Report | None = None,
+    ) -> None:
+        """As `headwater run`: sources, views and sinks, until `stop` is called from another thread or by `on_batch`.
+
+        `serve` adds the server, at its usual address or at "HOST:PORT". With `once` it ends when the views are where
+        the log is, and no sink is fed. `report` is told what happens. Raises what a part has failed with for good.
+        """
+        from headwater.runner import run
+
         self._stopped.clear()
-        for progress in self.follow(self._stopped.is_set):
-            on_batch(progress)
-            if self._stopped.is_set():
-                break
+        run(self, on_batch, serve=serve, once=once, report=report, asked=self._stopped.is_set)
 
     def stop(self) -> None:
         """Lets `run` return after the batch that it is in."""
         self._stopped.set()
+
+    def close_pipeline(self) -> None:
+        """Lets the next batch begin with what is published."""
+        if self._pipeline is not None:
+            self._pipeline.close()
+        self._pipeline = None
 
     @property
     def pipeline(self) -> Pipeline:
@@ -412,9 +357,8 @@ class App(Published):
             raise error
         from headwater.spark.session import forget_session
 
-        if self._pipeline is not None:
-            self._pipeline.close()
-        self._pipeline = self._runtime = None
+        self.close_pipeline()
+        self._runtime = None
         forget_session()
 
     def verify(self, view: str) -> Verification:
@@ -465,7 +409,5 @@ class App(Published):
 
     def delete_state(self) -> None:
         """Deletes all views and their state. The next run builds them anew from the log."""
-        if self._pipeline is not None:
-            self._pipeline.close()
-            self._pipeline = None
+        self.close_pipeline()
         delete_state(self.directory)

@@ -12,18 +12,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pyarrow as pa
 
 from headwater.app import App
-from headwater.connectors.postgres.status import Status, TableStatus
 from headwater.engine.definition import DefinedView, Definition
 from headwater.engine.explanation import Explanation
+from headwater.engine.parts import Report, Stop
 from headwater.engine.publication import BatchCommit, Excluded
+from headwater.engine.sources import Home, Source, SourceStatus, TableStatus
 from headwater.errors import SourceUnavailable
 from headwater.log.embedded.position import commit_of
+from headwater.log.port import Log
 from headwater.server.limits import Limits
 from headwater.server.running import Address, Server
 from headwater.server.service import Service
@@ -85,27 +87,46 @@ EXPLANATION = Explanation.from_json({
 })  # fmt: skip
 
 
-class Database:
+class Database(Source):
     """A source whose database is not there: what its status would be."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    kind = "postgres"
+
+    def __init__(self, directory: Path, log: Log | None = None) -> None:
+        super().__init__(Home("shop", cast("Log", log), directory))
+        self.directory, self._has_log = directory, log is not None
         self.failure: SourceUnavailable | None = None
-        self.status_now = Status(
-            source="shop", address="postgresql://shop@db.internal/shop", phase="streaming", paused=False,
-            captured="0/5A3C1F8", slot="headwater_shop", slot_status="reserved", active=True, bytes_behind=4_096,
-            bytes_retained=1_830_000, bytes_until_lost=None, seconds_behind=0.2, blocks_read=0, blocks_total=0,
+        self.status_now = SourceStatus(
+            source="shop", kind="postgres", address="postgresql://shop@db.internal/shop", phase="streaming",
+            paused=False, active=True, position="0/5A3C1F8", bytes_behind=4_096, bytes_retained=1_830_000,
+            bytes_until_lost=None, seconds_behind=0.2, blocks_read=0, blocks_total=0,
             tables=(
                 TableStatus("public.orders", "shop.orders", "streaming", None, None),
                 TableStatus("public.customers", "shop.customers", "streaming", None, None),
             ),
-            alarms=(),
+            details=(("slot", "headwater_shop reserved"),), alarms=(),
         )  # fmt: skip
 
-    def status(self) -> Status:
+    @property
+    def address(self) -> str:
+        return self.status_now.address
+
+    def check(self) -> list[str]:
+        return [table.name for table in self.status_now.tables]
+
+    def run(self, stop: Stop, report: Report) -> None:
+        raise NotImplementedError
+
+    def is_ready(self) -> bool:
+        return True
+
+    def status(self) -> SourceStatus:
         if self.failure is not None:
             raise self.failure
         return self.status_now
+
+    def topics(self) -> list[str]:
+        return super().topics() if self._has_log else []
 
 
 def zset(view: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
@@ -283,10 +304,10 @@ def staged(
 ) -> Iterator[Stage]:
     """Serves the shop; what was filled before is there again."""
     limits = Limits(**options.pop("limits", {}))
-    database = Database(directory / "capture")
     told: dict[str, Any] = {"retries": 0, "not_kept": {}}
     with application(directory) as app:
-        app._sources["shop"] = database  # type: ignore[assignment]  # no database is needed to look at its status
+        database = Database(directory / "capture", app.log)
+        app._connections.sources["shop"] = database
         views = {view: DefinedView(SQL[view], COLUMNS[view], tuple(READS[view])) for view in COLUMNS}
         driver = Driver(app.directory, defined=Definition(views=views, explanation=EXPLANATION))
         if published and driver.batch == 0:

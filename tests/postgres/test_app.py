@@ -19,7 +19,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater as hw
-from headwater.connectors.running import Captures
+from headwater.connectors.postgres.source import PostgresSource
+from headwater.engine.running import Runner
 from headwater.errors import UsageError
 from headwater.log.port import Log
 from tests.postgres.oracle import wait_for
@@ -54,7 +55,7 @@ def test_topics_with_a_dot_in_views(
             f"SELECT orders.id FROM {database}.orders "
             f"WHERE orders.amount > (SELECT avg(amount) FROM {database}.orders)",
         )
-        with Captures([source.capture() for source in app.sources.values()]) as running:
+        with Runner(app.sources.values()) as running:
             running.wait_until_ready(lambda: False)
             app.catch_up()
             assert rows(app, "revenue") == [("Ann", 15), ("Bob", 7)]
@@ -74,7 +75,7 @@ def test_columns_that_a_view_does_not_use(shop: Source, server: Server, database
     with hw.App(database, log=tmp_path / "log") as app:
         app.postgres(server.url(database), tables=["orders"], heartbeat=timedelta(seconds=0.2))
         app.view("totals", f"SELECT customer_id, sum(amount) AS total FROM {database}.orders GROUP BY customer_id")
-        with Captures([source.capture() for source in app.sources.values()]) as running:
+        with Runner(app.sources.values()) as running:
             running.wait_until_ready(lambda: False)
             app.catch_up()
             assert rows(app, "totals") == [(1, 15), (2, 7)]
@@ -182,7 +183,8 @@ def test_the_command_line(shop: Source, server: Server, database: str, tmp_path:
 def test_passwords_are_never_shown(log: Log, tmp_path: Path) -> None:
     with hw.App("shop", log=log) as app:
         source = app.postgres("postgresql://ann:sEcret@nowhere.invalid:1/db", tables=["a"])
-        assert "sEcret" not in repr(source) + repr(source.options) + str(source.options.address)
+        assert isinstance(source, PostgresSource)
+        assert "sEcret" not in repr(source) + repr(source.options) + source.address
         with pytest.raises(hw.HeadwaterError) as raised:
             source.status()
         assert "sEcret" not in str(raised.value) + repr(raised.value) + str(raised.value.__cause__)
@@ -193,5 +195,6 @@ def test_passwords_are_never_shown(log: Log, tmp_path: Path) -> None:
         other = app.postgres(
             "postgresql://ann@nowhere.invalid/db", tables=["a"], name="third", password_file=tmp_path / "password"
         )
+        assert isinstance(other, PostgresSource)
         assert "sEcret" in other.options.address.conninfo()
         assert "sEcret" not in repr(other.options)

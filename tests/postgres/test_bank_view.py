@@ -12,7 +12,6 @@ import psycopg
 import pytest
 
 import headwater as hw
-from headwater.connectors.running import Captures
 from headwater.engine.pipeline import Progress
 from headwater.log.embedded.position import commit_of
 from tests.postgres.bank import Clients, open_bank
@@ -34,20 +33,18 @@ def test_the_total_is_nothing_at_every_position(
                 f"SELECT sum(balance) AS total, count(*) AS accounts FROM (SELECT balance FROM {database}.checking "
                 f"UNION ALL SELECT balance FROM {database}.savings) both",
             )
-            with Captures([each.capture() for each in app.sources.values()]) as running:
-                running.wait_until_ready(lambda: False)
 
-                def note(progress: Progress) -> None:
-                    seen.append((commit_of(progress.position), app.read("total").to_pylist()))
+            def note(progress: Progress) -> None:
+                seen.append((commit_of(progress.position), app.read("total").to_pylist()))
 
-                thread = threading.Thread(target=app.run, args=(note,))
-                thread.start()
-                deadline = time.monotonic() + 120
-                while len(seen) < 8 and time.monotonic() < deadline:
-                    time.sleep(0.1)
-                clients.stop()
-                app.stop()
-                thread.join()
+            thread = threading.Thread(target=app.run, args=(note,))
+            thread.start()
+            deadline = time.monotonic() + 120
+            while len(seen) < 8 and time.monotonic() < deadline:
+                time.sleep(0.1)
+            clients.stop()
+            app.stop()
+            thread.join()
             app.catch_up()
             assert app.verify("total").equal
     finally:

@@ -156,5 +156,5 @@ def test_an_outbox_that_can_not_work(source: Source, make: Make, server: Server,
 def test_one_pattern_needs_no_list(source: Source, server: Server, database: str, log: Log) -> None:
     source.execute("CREATE TABLE a (id int4 PRIMARY KEY); CREATE TABLE b (id int4 PRIMARY KEY)")
     with hw.App("shop", log=log) as app:
-        assert len(app.postgres(server.url(database), tables="*").check().tables) == 2
-        assert len(app.postgres(server.url(database), schemas="public", name="other").check().tables) == 2
+        assert len(app.postgres(server.url(database), tables="*").check()) == 2
+        assert len(app.postgres(server.url(database), schemas="public", name="other").check()) == 2

@@ -15,10 +15,10 @@ from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.requests import request_snapshot
 from headwater.connectors.postgres.setup import drop_slot
 from headwater.connectors.postgres.source import PostgresSource
-from headwater.connectors.running import Captures
 from headwater.log.port import Log
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import assert_same, catch_up, wait_for
+from tests.postgres.running import keeping
 from tests.postgres.servers import Server
 
 Source = psycopg.Connection[Any]
@@ -176,7 +176,7 @@ def test_a_change_that_the_stream_brings_before_others_see_it(
             connection.execute("SET synchronous_commit = on")
             connection.execute(change.encode())
 
-    with Captures([capture]) as running:
+    with keeping(capture) as running:
         running.wait_until_ready(lambda: False)
         with commits_that_wait(source):
             PostgresSource(log, capture.options).snapshot("t")

@@ -7,11 +7,11 @@ from typing import Any
 
 import psycopg
 
-from headwater.connectors.running import Captures
 from headwater.log.embedded.position import commit_of
 from headwater.log.port import Log
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import assert_same, catch_up, log_rows
+from tests.postgres.running import keeping
 
 Source = psycopg.Connection[Any]
 
@@ -128,7 +128,7 @@ def test_a_table_that_is_described_in_a_part_that_is_rolled_back(source: Source,
     capture = make("a")
     spool = capture.options.directory / "spool"
     try:
-        with Captures([capture]) as beside:
+        with keeping(capture) as beside:
             beside.wait_until_ready(lambda: False)
             with source.transaction():
                 with source.transaction(force_rollback=True):

@@ -16,12 +16,12 @@ from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.requests import request_snapshot
 from headwater.connectors.postgres.setup import drop_slot
 from headwater.connectors.postgres.source import PostgresSource
-from headwater.connectors.running import Captures
 from headwater.errors import CaptureDropped, CaptureRefused, DiskFull, UsageError
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.port import Log
 from tests.postgres.conftest import Make
 from tests.postgres.oracle import assert_same, catch_up, log_rows, wait_for
+from tests.postgres.running import keeping
 from tests.postgres.servers import Server
 from tests.postgres.test_tables import counted, history
 
@@ -30,7 +30,7 @@ Source = psycopg.Connection[Any]
 
 @contextmanager
 def running(capture: Capture) -> Iterator[None]:
-    with Captures([capture]) as beside:
+    with keeping(capture) as beside:
         beside.wait_until_ready(lambda: False)
         yield
         beside.check()
@@ -277,7 +277,7 @@ def test_two_captures_of_one_source(source: Source, log: Log, make: Make) -> Non
     first, second = make("t"), make("t")
     first._say = second._say = said.append
     topic = first.options.names.topic("public", "t")
-    with Captures([first, second]) as both:
+    with keeping(first, second) as both:
         both.wait_until_ready(lambda: False)
         source.execute("INSERT INTO t SELECT generate_series(1, 100)")
         wait_for(lambda: log.scan(topic).num_rows == 100)
@@ -293,7 +293,7 @@ def test_two_captures_of_one_source(source: Source, log: Log, make: Make) -> Non
 def test_a_drop_ends_the_capture_that_runs(source: Source, log: Log, make: Make) -> None:
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY); INSERT INTO t VALUES (1)")
     capture = make("t")
-    with Captures([capture]) as beside:
+    with keeping(capture) as beside:
         beside.wait_until_ready(lambda: False)
         wait_for(lambda: PostgresSource(log, capture.options).status().active)
         PostgresSource(log, capture.options).drop()
@@ -442,7 +442,7 @@ def test_a_session_in_the_way(source: Source, log: Log, make: Make, server: Serv
         other.execute("INSERT INTO t VALUES (1)")
         waiting, said = make("t", "u"), list[str]()
         waiting._bootstrap._say = said.append
-        with Captures([waiting]) as beside:
+        with keeping(waiting) as beside:
             wait_for(lambda: any("waits for transactions" in text for text in said))
         assert beside.failure is None, "who does not want to wait, can end it"
         thread = threading.Thread(target=catch_up, args=(capture, source))

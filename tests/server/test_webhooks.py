@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from headwater.cli.captures import feeds_of
-from headwater.connectors.running import Captures
 from headwater.engine.parts import Report
+from headwater.engine.running import Runner
 from headwater.errors import UnknownView, UsageError
+from headwater.runner import feeds_of
 from tests.server.shop import Shop
 from tests.webhooks.receiver import SECRET, receiving, status, until
 
@@ -45,7 +45,7 @@ def test_it_is_shown_as_a_sink_with_its_lag_and_its_last_error(shop: Shop) -> No
         assert (edge["from"], edge["lag"]) == ("view:v", None)
         assert (node["status"], node["target"], node["deliveries"]) == ("running", target, 0)
         report = Noting()
-        with Captures((), feeds_of(shop.app), report) as running:
+        with Runner(feeds_of(shop.app), report) as running:
             until(lambda: sink(shop)[0]["deliveries"] == 1)
             assert sink(shop)[1]["lag"] == 0
             receiver.answers.append(status(410))

@@ -22,8 +22,8 @@ MACHINE_PATH = re.compile(r"(?<![\w.~:])/(?:home|root|work|Users)/\w")
 # (module, imported name): why it is imported only when it is used.
 LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("headwater/__init__.py", "headwater.log.opening"): "the log that is in a directory brings SQLite",
+    ("headwater/app.py", "headwater.runner"): "the runner puts the server beside the application",
     ("headwater/__init__.py", "headwater.app"): "who only uses the log does not need the engine",
-    ("headwater/app.py", "headwater.connectors.postgres.source"): "who captures nothing needs no driver",
     ("headwater/published.py", "headwater.engine.querying"): "DuckDB takes a tenth of a second to import",
     ("headwater/cli/demo.py", "headwater.demo.supervisor"): "only the demo needs a driver of PostgreSQL",
     ("headwater/app.py", "headwater.spark.session"): "Spark takes a second to import, and readers do not need it",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from datetime import UTC, datetime
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Annotated, Self
 
@@ -17,17 +15,16 @@ from headwater.cli.app_loading import Application, load
 from headwater.cli.app_progress import display, steps
 from headwater.cli.app_standby import stand_by
 from headwater.cli.arguments import examples
-from headwater.cli.captures import capturing
-from headwater.cli.failures import INTERRUPTED, report
+from headwater.cli.failures import INTERRUPTED
 from headwater.cli.output import complain, say
-from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, address_of, serving
-from headwater.connectors.running import Captures
+from headwater.cli.progress import Bar
+from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, address_of
+from headwater.cli.showing import Showing
 from headwater.engine.pipeline import Progress
 from headwater.engine.presence import Turn
-from headwater.engine.supervision import Retry
 from headwater.errors import HeadwaterError, InternalError, SparkStopped, UsageError, WorkerLost
-from headwater.server.running import HOST, Address
-from headwater.server.service import Running
+from headwater.runner import Run
+from headwater.server.running import HOST
 
 PANEL = "Applications"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -60,44 +57,45 @@ def run(
 
     Files `*.sql` beside the application are views, too: revenue.sql is the view revenue. Ctrl-C and SIGTERM let the
     batch that is running end. Another run of the same application takes over from this one; with --standby it gets
-    ready, waits until this one ends or dies, and takes over then. With --once nothing is served, and no webhook is
-    sent. When a record makes a view fail, the server keeps running and reports it until it is stopped.
+    ready, waits until this one ends or dies, and takes over then. With --once nothing is served, and no sink is
+    fed. A part that fails, such as a source or a view with a record that it cannot take, does not stop the others.
     """
     if once and standby:
         raise UsageError("--once and --standby exclude each other.", hint="Leave one of them out.")
     with _loaded(application) as app, Ending() as ending, _turn(app, ending) if standby else nullcontext():
         # While another run serves, its port is taken.
         address = address_of(host, port, certificate, key) if server and not once else None
-        done = _run(app, ending, address, limits, once=once, as_json=as_json)
+        with Bar("Reading tables") as bar:
+            showing = Showing(bar)
+            made = Run(app, once=once, address=address, limits=limits or (), report=showing, asked=lambda: ending.asked)
+            done = _run(app, made, ending, showing, as_json=as_json)
         reached = app.published()
+    if showing.code is not None:
+        raise typer.Exit(showing.code)
     if once and ending.asked and (done is None or not done.caught_up):
         raise typer.Exit(INTERRUPTED)
     if reached is not None and done is None:
         say(f"The views are at position {reached.position}; there was nothing to do.")
 
 
-def _run(
-    app: App, ending: Ending, address: Address | None, limits: list[str] | None, *, once: bool, as_json: bool
-) -> Progress | None:
+def _run(app: App, made: Run, ending: Ending, showing: Showing, *, as_json: bool) -> Progress | None:
     """Runs the application; its last batch."""
-    with (
-        app.beating(),
-        capturing(app, sending=not once) as captures,
-        _served(app, address, limits) as state,
-    ):
-        try:
-            captures.wait_until_ready(lambda: ending.asked)
+    try:
+        with made as running:
             with steps() as step:
-                # If its process is lost meanwhile, the first batch begins with it again.
-                with suppress(SparkStopped):
-                    app.plan(step)
-                step("Opening the views")
-                batches = _batches(app, ending, captures, once=once)
-            return _watch(app, batches, ending, state if address else None, as_json=as_json)
-        except KeyboardInterrupt:
-            if not ending.asked:
-                raise
-            return None
+                running.prepare(step)
+            # Spark has put its own answer to Ctrl-C in place when it started, which ends the batch.
+            ending.install()
+            return _watch(app, running, ending, as_json=as_json)
+    except KeyboardInterrupt:
+        if not ending.asked:
+            raise
+        return None
+    except HeadwaterError as error:
+        # What was told when it happened is not told again.
+        if made.failure is not error or showing.code is None:
+            raise
+        return None
 
 
 @contextmanager
@@ -120,45 +118,25 @@ def _loaded(application: str) -> App:
     return app
 
 
-@contextmanager
-def _served(app: App, address: Address | None, limits: list[str] | None) -> Iterator[Running]:
-    """Serves the application within the block, if there is an address; what the server knows of the pipeline."""
-    state = Running(runs_here=True)
-    if address is None:
-        yield state
-        return
-    with serving(app, address, limits, running=state):
-        yield state
-
-
-def _stay(state: Running, error: UsageError) -> None:
-    """Serves on after the pipeline has failed for good, so that people can see why. Exits with the error's code."""
-    state.failure, state.failed_at = error, datetime.now(UTC)
-    code = report(error)
-    say("The views stay as they are, and the server goes on; Ctrl-C ends it.")
-    with suppress(KeyboardInterrupt):
-        threading.Event().wait()
-    raise typer.Exit(code)
-
-
-def _batches(app: App, ending: Ending, captures: Captures, *, once: bool) -> Iterator[Progress]:
-    # Spark has put its own answer to Ctrl-C in place when it started, which ends the batch.
-    ending.install()
-
-    def told(retry: Retry) -> None:
-        complain(str(retry))
-
-    if once:
-        return _told(app, app.batches(on_retry=told))
-    batches = app.follow(lambda: ending.asked or captures.failure is not None, on_retry=told)
-    return _checked(_told(app, _answering(batches, ending)), captures)
-
-
-def _answering(batches: Iterator[Progress], ending: Ending) -> Iterator[Progress]:
-    """The batches, after each of which signals are answered here: a Spark that was started again has its own answer."""
-    for progress in batches:
-        ending.install()
-        yield progress
+def _watch(app: App, running: Run, ending: Ending, *, as_json: bool) -> Progress | None:
+    """Shows batches until there are no more, or until somebody wants them to end; the last one."""
+    progress = None
+    with display(app.name, list(app.views), as_json=as_json) as show, ending.patient():
+        try:
+            for progress in _told(app, running.batches()):
+                # A Spark that was started again has its own answer to signals.
+                ending.install()
+                show(progress)
+                if ending.asked:
+                    break
+        except Exception as error:
+            # Who ends a whole group of processes ends Spark, too, in the middle of what it does.
+            lost = isinstance(error, InternalError | SparkStopped | WorkerLost)
+            expected = isinstance(error, HeadwaterError) and not lost
+            if expected or not ending.asked:
+                raise
+            say("Ended in the middle of a batch, of which nothing has happened.")
+    return progress
 
 
 def _told(app: App, batches: Iterator[Progress]) -> Iterator[Progress]:
@@ -168,43 +146,6 @@ def _told(app: App, batches: Iterator[Progress]) -> Iterator[Progress]:
             for view, reason in app.not_kept.items():
                 complain(f"View {view!r} is not kept up to date, the others are: {reason}")
         yield progress
-
-
-def _checked(batches: Iterator[Progress], captures: Captures) -> Iterator[Progress]:
-    """The batches; then raises what ended a capture, if that is why there are no more."""
-    yield from batches
-    captures.check()
-
-
-def _watch(
-    app: App, batches: Iterator[Progress], ending: Ending, state: Running | None, *, as_json: bool
-) -> Progress | None:
-    """Shows batches until there are no more, or until somebody wants them to end; the last one.
-
-    With a server, whose `state` it is, the program stays when the pipeline has failed for good.
-    """
-    progress = None
-    failure: UsageError | None = None
-    with display(app.name, list(app.views), as_json=as_json) as show, ending.patient():
-        try:
-            for progress in batches:
-                show(progress)
-                if ending.asked:
-                    break
-        except UsageError as error:
-            if state is None or ending.asked:
-                raise
-            failure = error
-        except Exception as error:
-            # Who ends a whole group of processes ends Spark, too, in the middle of what it does.
-            lost = isinstance(error, InternalError | SparkStopped | WorkerLost)
-            expected = isinstance(error, HeadwaterError) and not lost
-            if expected or not ending.asked:
-                raise
-            say("Ended in the middle of a batch, of which nothing has happened.")
-    if state is not None and failure is not None:
-        _stay(state, failure)
-    return progress
 
 
 class Ending:

@@ -12,9 +12,11 @@ from headwater.cli.app_loading import Application, load
 from headwater.cli.app_run import PANEL, Ending
 from headwater.cli.arguments import Json, examples
 from headwater.cli.output import Column, print_json, print_line, print_table, say
-from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, address_of, serving
+from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, address_of
+from headwater.cli.showing import Showing
 from headwater.errors import UsageError
 from headwater.model.encoding import format_instant
+from headwater.runner import serving
 from headwater.server.running import HOST
 from headwater.server.tokens import Token, Tokens
 from headwater.server.verifications import ProcessVerifier
@@ -47,7 +49,7 @@ def serve(
     with (
         load(application) as app,
         Ending() as ending,
-        serving(app, address, limits, verify=ProcessVerifier(application)),
+        serving(app, address, Showing(), limits or (), verify=ProcessVerifier(application)),
     ):
         wait(ending)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,7 +13,6 @@ from headwater.app import App
 from headwater.cli.app_loading import Application, load
 from headwater.cli.app_run import Ending
 from headwater.cli.arguments import Json, Yes, ask, examples
-from headwater.cli.captures import capturing
 from headwater.cli.failures import ALARM, FAILED
 from headwater.cli.output import (
     Column,
@@ -27,13 +27,14 @@ from headwater.cli.output import (
 )
 from headwater.cli.progress import Bar
 from headwater.cli.quantities import format_age, format_size
+from headwater.cli.showing import Showing
+from headwater.engine.running import Runner
+from headwater.engine.sources import DatabaseSource, Source
 from headwater.errors import UsageError
-
-if TYPE_CHECKING:
-    from headwater.connectors.postgres.source import PostgresSource
 
 PANEL = "Capture"
 KEYS_SHOWN_MAX = 10
+LOOK_SECONDS = 0.2
 
 SourceName = Annotated[
     str | None, typer.Option("--source", metavar="NAME", help="The source, if the application has several.")
@@ -68,18 +69,20 @@ def run(application: Application) -> None:
     """
     with load(application) as app, Ending() as ending:
         _check_sources(app)
-        with capturing(app) as running, ending.patient():
-            while not ending.asked:
-                running.check()
-                running.wait(0.2)
+        with Bar("Reading tables") as bar:
+            showing = Showing(bar)
+            with Runner(app.sources.values(), showing) as runner, ending.patient():
+                while runner.is_working() and not ending.asked:
+                    time.sleep(LOOK_SECONDS)
+    if showing.code is not None:
+        raise typer.Exit(showing.code)
 
 
 def check(application: Application, *, source: SourceName = None) -> None:
     """Check whether the databases can be captured; makes no changes. Missing settings come with the SQL to fix them."""
     with load(application) as app:
         for each in _sources(app, source):
-            plan = each.check()
-            say(f"{each.options.address} can be captured: {count(len(plan.tables), 'table')}.")
+            say(f"{each.address} can be captured: {count(len(each.check()), 'table')}.")
 
 
 def status(application: Application, *, source: SourceName = None, as_json: Json = False) -> None:
@@ -90,13 +93,13 @@ def status(application: Application, *, source: SourceName = None, as_json: Json
             found = each.status()
             alarms += [f"source {found.source}: {text}" for text in found.alarms]
             if as_json:
-                print_json([asdict(found)])
+                print_json([{**asdict(found), "details": dict(found.details)}])
                 continue
             state = "paused" if found.paused else found.phase
-            print_line((found.source, "bold"), f"  {found.address}  {state}, slot {found.slot} {found.slot_status}")
-            behind = f"{format_size(found.bytes_behind)} and {format_age(found.seconds_behind)} behind"
-            kept = f"the database keeps {format_size(found.bytes_retained)} of WAL"
-            print_line(f"  captured up to {found.captured}, {behind}; {kept}")
+            details = "".join(f", {what} {text}" for what, text in found.details)
+            print_line((found.source, "bold"), f"  {found.address}  {state}{details}")
+            behind = f"{_size(found.bytes_behind)} and {format_age(found.seconds_behind or 0)} behind"
+            print_line(f"  captured up to {found.position}, {behind}; it keeps {_size(found.bytes_retained)} for it")
             if found.blocks_total:
                 print_line(f"  first snapshot: {found.blocks_read:,} of {found.blocks_total:,} blocks read")
             rows = [(table.name, table.topic, table.state, table.reason or "") for table in found.tables]
@@ -148,14 +151,14 @@ def audit(
 ) -> None:
     """Compare each table with its topic, row by row, at one place of the WAL; exit code 1 if they differ."""
     with load(application) as app, Bar("Comparing") as bar:
-        found = _one(app, source).audit(repair=repair, progress=lambda table, done, total: bar(done, total, table))
+        found = _one(app, source).audit(Showing(bar), repair=repair)
     for each in found:
         if as_json:
             print_json([json.loads(json.dumps({**asdict(each), "equal": each.equal}, default=str))])
             continue
         verdict = "equal" if each.equal else "differs"
         rows = f"{each.rows_in_source:,} rows, checksum {each.checksum_of_source}"
-        print_line((each.table, "bold"), f"  {verdict} at {each.lsn}: {rows}; log {each.checksum_of_log}")
+        print_line((each.table, "bold"), f"  {verdict} at {each.place}: {rows}; log {each.checksum_of_log}")
         for kind, keys in (("missing", each.missing), ("different", each.different), ("extra", each.extra)):
             if keys:
                 shown = ", ".join(str(key) for key in keys[:KEYS_SHOWN_MAX])
@@ -171,11 +174,15 @@ def drop(application: Application, *, source: SourceName = None, yes: Yes = Fals
     """Remove the replication slot and the publications from the database. Topics and their records stay."""
     with load(application) as app:
         chosen = _one(app, source)
-        ask(f"Remove what headwater has made in {chosen.options.address}?", yes=yes)
-        chosen.drop(say=say)
+        ask(f"Remove what headwater has made in {chosen.address}?", yes=yes)
+        chosen.drop(Showing())
 
 
-def _sources(app: App, name: str | None) -> list[PostgresSource]:
+def _size(size: int | None) -> str:
+    return "an unknown size" if size is None else format_size(size)
+
+
+def _sources(app: App, name: str | None) -> list[Source]:
     _check_sources(app)
     if name is None:
         return list(app.sources.values())
@@ -184,11 +191,14 @@ def _sources(app: App, name: str | None) -> list[PostgresSource]:
     return [app.sources[name]]
 
 
-def _one(app: App, name: str | None) -> PostgresSource:
+def _one(app: App, name: str | None) -> DatabaseSource:
     found = _sources(app, name)
     if len(found) > 1:
-        raise UsageError("The application has several sources.", hint=f"Name one: --source {found[0].name}.")
-    return found[0]
+        raise UsageError("The application has several sources.", hint=f"Name one: --source {found[0].home.name}.")
+    only = found[0]
+    if not isinstance(only, DatabaseSource):
+        raise UsageError(f"Source {only.home.name!r} has no tables to work on: it is a {only.kind} source.")
+    return only
 
 
 def _check_sources(app: App) -> None:

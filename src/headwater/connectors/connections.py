@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, Unpack, get_args
 
-from headwater.connectors.registry import open_sink
+from headwater.connectors.registry import open_sink, open_source
 from headwater.engine.sinks.feed import Feed
 from headwater.engine.sinks.function import FunctionSink
 from headwater.engine.sinks.port import Sink, Start
+from headwater.engine.sources import DatabaseSource, Home, Source
 from headwater.engine.subscription import Changes
 from headwater.errors import UsageError
+from headwater.log.port import Log
 from headwater.system.names import check_name
+
+if TYPE_CHECKING:
+    from headwater.connectors.postgres.options import CaptureSettings
 
 
 class Connections:
     """What an application declares; nothing outside is touched before it runs."""
 
-    def __init__(self, pipeline_directory: Path) -> None:
-        self._pipeline_directory = pipeline_directory
+    def __init__(self, log: Log, pipeline_directory: Path) -> None:
+        self._log, self._pipeline_directory = log, pipeline_directory
+        self.sources: dict[str, Source] = {}
         self.sinks: dict[str, Feed] = {}
+
+    def add_source(self, name: str, source: str | Callable[..., Source], options: Mapping[str, object]) -> Source:
+        """A source, by its URL or by what makes it, with its options. Raises `UsageError`."""
+        check_name("source", name)
+        if name in self.sources:
+            raise UsageError(f"There are two sources called {name!r}.", hint="Give one of them a name.")
+        home = Home(name, self._log, self._log.state_directory / "capture" / name)
+        made = open_source(home, source, options) if isinstance(source, str) else source(home, **options)
+        self.sources[name] = made
+        return made
 
     def add_sink(
         self,
@@ -43,3 +59,81 @@ class Connections:
         elif not isinstance(to, Sink):
             to = FunctionSink(to)
         self.sinks[name] = Feed(self._pipeline_directory, name, view, to, start)
+
+
+class Connected:
+    """An application, as far as it is about what it is connected to."""
+
+    name: str
+    _connections: Connections
+
+    def source(self, name: str, source: str | Callable[..., Source], **options: object) -> Source:
+        """A system outside whose changes become records of the topics under `name`, as soon as the application runs.
+
+        `source` is a URL with the `options` of its connector; or what makes a `Source`, such as a class: it is called
+        with the source's `Home` and the `options`.
+        """
+        return self._connections.add_source(name, source, options)
+
+    def postgres(
+        self,
+        url: str,
+        *,
+        tables: str | Sequence[str] = (),
+        schemas: str | Sequence[str] = (),
+        name: str | None = None,
+        password_file: str | Path | None = None,
+        **options: Unpack[CaptureSettings],
+    ) -> DatabaseSource:
+        """Tables of a PostgreSQL database as topics: `orders` is the topic `shop.orders`, if the source is `shop`.
+
+        `tables` may have patterns (`"*"`, `"billing.*"`); `schemas` are taken whole. The source is called as the
+        application is, unless it has a `name`. For `options` see `CaptureOptions`. Nothing is done to the database
+        before the application is run or captured.
+        """
+        chosen = {"tables": tables, "schemas": schemas, "password_file": password_file, **options}
+        made = self.source(name or self.name, url, **chosen)
+        assert isinstance(made, DatabaseSource)
+        return made
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """The systems whose changes become records."""
+        return dict(self._connections.sources)
+
+    def sink(
+        self,
+        name: str,
+        *,
+        view: str,
+        to: str | Sink | Callable[[Changes], object],
+        start: Start = "now",
+        **options: object,
+    ) -> None:
+        """Keeps a target outside in step with a view: `app.run()` brings it every change, in order, at least once.
+
+        `to` is a URL with the `options` of its connector, a `Sink`, or a function that is called with each change. It
+        starts with what changes from now on, or with the `content`.
+        """
+        self._connections.add_sink(name, view, to, start, options)
+
+    def webhook(
+        self,
+        name: str,
+        *,
+        view: str,
+        url: str,
+        secret: str | Sequence[str],
+        start: Start = "now",
+        allow_private: bool = False,
+    ) -> None:
+        """A sink that posts each change of a view as JSON, signed as Standard Webhooks are.
+
+        With each of several secrets. Only public addresses are sent to, over HTTPS, unless `allow_private`.
+        """
+        self.sink(name, view=view, to=url, start=start, secret=secret, allow_private=allow_private)
+
+    @property
+    def sinks(self) -> Mapping[str, Feed]:
+        """The sinks, each with what feeds it."""
+        return dict(self._connections.sinks)

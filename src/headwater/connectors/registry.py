@@ -9,12 +9,24 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from headwater.engine.sinks.port import Sink
+from headwater.engine.sources import Home, Source
 from headwater.errors import UsageError
 
+_SOURCES = {
+    "postgresql": "headwater.connectors.postgres.source:open_postgres",
+    "postgres": "headwater.connectors.postgres.source:open_postgres",
+}
 _SINKS = {
     "https": "headwater.connectors.webhooks.webhook:open_webhook",
     "http": "headwater.connectors.webhooks.webhook:open_webhook",
 }
+
+
+def open_source(home: Home, url: str, options: Mapping[str, object]) -> Source:
+    """The source that a URL and the options of its connector mean. Raises `UsageError`."""
+    opened = _opener(_SOURCES, "source", home.name, url, options)(home, url, **options)
+    assert isinstance(opened, Source)
+    return opened
 
 
 def open_sink(name: str, view: str, url: str, options: Mapping[str, object]) -> Sink:
@@ -34,8 +46,10 @@ def _opener(known: Mapping[str, str], what: str, name: str, url: str, options: M
         )
     module, _, function = known[scheme].partition(":")
     opener = getattr(import_module(module), function)
-    takes = [each.name for each in signature(opener).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    parameters = signature(opener).parameters.values()
+    takes = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    checks_itself = any(each.kind is each.VAR_KEYWORD for each in parameters)
     for option in options:
-        if option not in takes:
+        if option not in takes and not checks_itself:
             raise UsageError(f"A {what} at {scheme}:// has no option {option!r}.", hint=f"Options: {', '.join(takes)}.")
     return opener

@@ -262,7 +262,7 @@ class Incidents:
     def _captured(self, lsn: str) -> bool:
         try:
             return all(
-                Lsn.parse(source.status().captured) >= Lsn.parse(lsn) for source in self._shop.app.sources.values()
+                Lsn.parse(source.status().position) >= Lsn.parse(lsn) for source in self._shop.app.sources.values()
             )
         except SourceUnavailable:
             return False

@@ -13,7 +13,7 @@ class Stop:
 
     def __init__(self) -> None:
         self._asked = threading.Event()
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
         self._calls: list[Callable[[], None]] = []
 
     def is_set(self) -> bool:
@@ -54,6 +54,9 @@ class Report:
     def warn(self, text: str) -> None:
         """Something that went wrong and is tried again, or does not keep the rest from running."""
 
+    def failed(self, part: str, error: Exception) -> None:
+        """A part has failed for good; the others keep running."""
+
     def progress(self, what: str, done: int, total: int) -> None:
         """How far long work is, such as reading the tables of a database for the first time."""
 
@@ -70,8 +73,8 @@ class Part(ABC):
     def run(self, stop: Stop, report: Report) -> None:
         """Runs until `stop` is set, or until nothing is left to do.
 
-        Called in a thread, and again after it has raised, with pauses that grow. A `UsageError` is not tried again: a
-        person has to change something first.
+        Called in a thread, and again after it has raised, with pauses that grow. What only a person can mend, such as a
+        `UsageError`, is not tried again.
         """
 
     def is_ready(self) -> bool:

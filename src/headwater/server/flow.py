@@ -137,8 +137,9 @@ def _sources(service: Service, nodes: list[dict[str, object]], edges: list[dict[
         edges.append(_edge("statsd", "statsd", "topic", service.statsd.inlet.topic, None))
     topics = [topic.name for topic in service.log.topics()]
     for name, process in service.processes.captures().items():
-        nodes.append(_node("capture", name, running=process.running))
-        edges.extend(_edge("capture", name, "topic", topic, None) for topic in topics if topic.startswith(f"{name}."))
+        source = service.app.sources[name]
+        nodes.append(_node("capture", name, running=process.running, source=source.kind))
+        edges.extend(_edge("capture", name, "topic", topic, None) for topic in source.topics())
     sent = [topic for topic in topics if service.counters.get("headwater_http_records_total", topic=topic)]
     if sent:
         nodes.append(_node("http", "http"))

@@ -41,7 +41,7 @@ async def root(call: Call) -> Response:
 async def healthz(_call: Call) -> Response:
     states = background_states()
     body = {
-        "status": "degraded" if any(state.restarting for state in states) else "ok",
+        "status": "degraded" if any(state.is_down for state in states) else "ok",
         "background": {state.name: _background_json(state) for state in states},
     }
     return answer(body)
@@ -50,8 +50,7 @@ async def healthz(_call: Call) -> Response:
 def _background_json(state: BackgroundState) -> dict[str, object]:
     """What everybody may know: an error itself is in the server's log."""
     failed_at = None if state.failed_at is None else format_instant(state.failed_at)
-    status = "restarting" if state.restarting else "running"
-    return {"status": status, "restarts": state.restarts, "failed_at": failed_at}
+    return {"status": state.status, "restarts": state.restarts, "failed_at": failed_at}
 
 
 async def readyz(call: Call) -> Response:
@@ -215,7 +214,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         "GET", "/healthz", healthz, "Whether the server lives, and what it keeps running",
-        {200: json_answer("`ok`, or `degraded` while background work is about to restart.", ALIVE)}, None, tag=TAG,
+        {200: json_answer("`ok`, or `degraded` while background work has failed or restarts.", ALIVE)}, None, tag=TAG,
     ),
     Endpoint(
         "GET", "/readyz", readyz, "Whether there is something to read, everything runs, and nothing has failed",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from typing import Any
 
 from starlette.responses import Response
 
+from headwater.engine.sources import Source
 from headwater.errors import HeadwaterError
 from headwater.model.encoding import format_instant
 from headwater.server.answers import answer
@@ -32,7 +33,6 @@ from headwater.server.shapes import (
     maybe,
     thing,
 )
-from headwater.server.sources import Source
 from headwater.server.views import check_view
 
 TAG = "Operations"
@@ -137,8 +137,8 @@ async def verification(call: Call) -> Response:
 
 
 async def capture(call: Call) -> Response:
-    sources: Mapping[str, Source] = call.service.app.sources
-    found = await asyncio.gather(*(_source(call.service, name, source) for name, source in sources.items()))
+    sources = call.service.app.sources.items()
+    found = await asyncio.gather(*(_source(call.service, name, source) for name, source in sources))
     return answer({"sources": found})
 
 
@@ -157,7 +157,7 @@ async def _source(service: Service, name: str, source: Source) -> dict[str, Any]
         }
     except HeadwaterError as error:
         return {"name": name, "process": process, "status": None, **error_body(error)}
-    shown = asdict(status) if is_dataclass(status) and not isinstance(status, type) else status
+    shown = {**asdict(status), "details": dict(status.details)}
     return {"name": name, "process": process, "status": shown, "error": None}
 
 

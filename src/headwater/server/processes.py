@@ -93,7 +93,7 @@ class Processes:
 
     def captures(self) -> dict[str, Process]:
         """What captures each source."""
-        return {name: self._look("capture", name, source.directory) for name, source in self._app.sources.items()}
+        return {name: self._look("capture", name, source.home.directory) for name, source in self._app.sources.items()}
 
     def all(self) -> list[Process]:
         pipeline = self.pipeline()

@@ -103,10 +103,10 @@ def upkeep_error(service: Service) -> Mapping[str, object] | None:
 
 
 def _background() -> Problem | None:
-    down = [state.name for state in background_states() if state.restarting]
+    down = [state.name for state in background_states() if state.is_down]
     if not down:
         return None
-    message = f"Background work that failed and is about to restart: {', '.join(down)}."
+    message = f"Background work that has failed or is about to restart: {', '.join(down)}."
     return Problem({"code": "restarting", "message": message, "hint": "The server's log says why."}, fatal=False)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
 
+from headwater.engine.sources import Source, SourceStatus
 from headwater.errors import HeadwaterError
 from headwater.system.background import Background
 from headwater.system.clock import Clock
@@ -20,20 +19,11 @@ ANSWER_SECONDS_MAX = 60.0
 """How long an answer counts: a database that has not answered since then does not answer."""
 
 
-class Source(Protocol):
-    """A database that is captured, as far as the server shows it: a dataclass that `status` returns."""
-
-    @property
-    def directory(self) -> Path: ...
-
-    def status(self) -> Any: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a database said last, and when, in microseconds since 1970."""
 
-    status: Any
+    status: SourceStatus
     at: int
 
 
@@ -55,7 +45,7 @@ class Sources:
         if self._thread is not None:
             self._thread.join(ENDING_SECONDS_MAX)
 
-    def answers(self) -> dict[str, Any]:
+    def answers(self) -> dict[str, SourceStatus | None]:
         """What each database has said of late; None for one that does not answer."""
         oldest = self._clock.now() - ANSWER_SECONDS_MAX * 1e6
         found = {name: self._answers.get(name) for name in self._sources}

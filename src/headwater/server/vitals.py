@@ -81,8 +81,8 @@ def _captures(service: Service) -> Iterator[Family]:
         ("seconds_behind", "How long ago the last captured transaction was, while there are others."),
         ("bytes_retained", "Bytes of WAL that the database keeps for the capture."),
     ):
-        values = [({"source": name}, float(getattr(status, figure))) for name, status in known.items()]
-        yield gauge(f"headwater_capture_{figure}", about, values)
+        figures = [({"source": name}, getattr(status, figure)) for name, status in known.items()]
+        yield gauge(f"headwater_capture_{figure}", about, [(at, float(one)) for at, one in figures if one is not None])
     alarms = [({"source": name}, float(len(status.alarms))) for name, status in known.items()]
     yield gauge("headwater_capture_alarms", "What `headwater capture status` warns of.", alarms)
 
@@ -91,7 +91,7 @@ def _upkeep(service: Service) -> Iterator[Family]:
     failing = float(upkeep_error(service) is not None)
     yield gauge("headwater_upkeep_failing", "1 if the last round of the log's upkeep failed.", [({}, failing)])
     states = background_states()
-    down = [({"name": state.name}, float(state.restarting)) for state in states]
+    down = [({"name": state.name}, float(state.is_down)) for state in states]
     yield gauge("headwater_background_restarting", "1 if background work of the server failed.", down)
     restarts = [({"process": "server", "name": state.name}, float(state.restarts)) for state in states]
     for process in service.processes.all():

@@ -29,23 +29,36 @@ _restarts: Counter[str] = Counter()
 
 @dataclass(frozen=True, slots=True)
 class BackgroundState:
-    """How a piece of background work is. `error` is what it failed with last, None while all is well."""
+    """How a piece of background work is. `error` is what it failed with last, None while all is well.
+
+    Work that has `failed` is not restarted.
+    """
 
     name: str
     restarting: bool
     restarts: int
     error: str | None = None
     failed_at: datetime | None = None
+    failed: bool = False
+
+    @property
+    def status(self) -> str:
+        """In one word: `running`, `restarting` or `failed`."""
+        return "failed" if self.failed else "restarting" if self.restarting else "running"
+
+    @property
+    def is_down(self) -> bool:
+        return self.restarting or self.failed
 
 
-class _Account:
+class Account:
     """What happened to one piece of work, and how long to pause before it is started again."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.error: str | None = None
         self.failed_at: datetime | None = None
-        self.restarting = False
+        self.restarting = self.failed = False
         self._pause = PAUSE_SECONDS
         self._began = time.monotonic()
 
@@ -59,45 +72,62 @@ class _Account:
         if time.monotonic() - self._began >= STEADY_SECONDS:
             self._pause = PAUSE_SECONDS
         pause, self._pause = self._pause, min(2 * self._pause, PAUSE_SECONDS_MAX)
-        self.error = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        self.failed_at, self.restarting = datetime.now(UTC), True
+        self._note(error)
+        self.restarting = True
         with _turn:
             _restarts[self.name] += 1
         _log.warning("The background work %r failed and restarts in %g s: %s", self.name, pause, self.error)
         _log.debug("The background work %r failed", self.name, exc_info=error)
         return pause
 
+    def give_up(self, error: Exception) -> None:
+        """Notes that the work has failed for good."""
+        self._note(error)
+        self.failed = True
+
     def end(self) -> None:
         with _turn:
             _accounts.discard(self)
 
     def state(self) -> BackgroundState:
-        return BackgroundState(self.name, self.restarting, _restarts[self.name], self.error, self.failed_at)
+        restarts = _restarts[self.name]
+        return BackgroundState(self.name, self.restarting, restarts, self.error, self.failed_at, self.failed)
+
+    def _note(self, error: Exception) -> None:
+        self.error = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        self.failed_at = datetime.now(UTC)
 
 
-_accounts: weakref.WeakSet[_Account] = weakref.WeakSet()
+_accounts: weakref.WeakSet[Account] = weakref.WeakSet()
 
 
 def background_states() -> list[BackgroundState]:
-    """Everything that this process keeps running, by name; of several with one name, one that restarts comes first."""
+    """Everything that this process keeps running, by name; of several with one name, one that is down comes first."""
     with _turn:
-        states = sorted(
-            (account.state() for account in _accounts), key=lambda state: (state.name, not state.restarting)
-        )
+        states = sorted((account.state() for account in _accounts), key=lambda state: (state.name, not state.is_down))
     return list({state.name: state for state in reversed(states)}.values())[::-1]
 
 
 class Background:
     """A thread that calls `run` until that returns, and again after each error of `restarts_on`.
 
-    Whatever else `run` raises ends the thread. Let `run` return before you call `stop`, or soon after.
+    An error that it gives up on stays in `failure`, and among the states until `stop`. Whatever else `run` raises ends
+    the thread. Let `run` return before you call `stop`, or soon after.
     """
 
     def __init__(
-        self, name: str, run: Callable[[], None], *, restarts_on: tuple[type[Exception], ...] = (Exception,)
+        self,
+        name: str,
+        run: Callable[[], None],
+        *,
+        restarts_on: tuple[type[Exception], ...] = (Exception,),
+        gives_up_on: Callable[[Exception], bool] = lambda _: False,
+        on_give_up: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         self._run, self._restarts_on = run, restarts_on
-        self._account = _Account(name)
+        self._gives_up_on, self._on_give_up = gives_up_on, on_give_up
+        self.failure: Exception | None = None
+        self._account = Account(name)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._keep, name=f"headwater-{name}", daemon=True)
 
@@ -128,6 +158,9 @@ class Background:
                 try:
                     self._run()
                 except self._restarts_on as error:
+                    if self._gives_up_on(error):
+                        self._give_up(error)
+                        return
                     if self._stopped.is_set() or self._stopped.wait(self._account.fail(error)):
                         return
                 else:
@@ -135,10 +168,16 @@ class Background:
         finally:
             self._account.end()
 
+    def _give_up(self, error: Exception) -> None:
+        self._account.give_up(error)
+        self.failure = error
+        self._on_give_up(error)
+        self._stopped.wait()
+
 
 async def kept(name: str, run: Callable[[], Awaitable[None]]) -> None:
     """As `Background`, for a coroutine in an event loop: cancel the task to end it."""
-    account = _Account(name)
+    account = Account(name)
     try:
         while True:
             account.begin()

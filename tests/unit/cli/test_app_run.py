@@ -178,7 +178,7 @@ def test_a_run_serves_as_well_and_stays_when_a_record_fails(
     ran = headwater("run", app, "--port", 0)
     assert ran.code == 2
     assert "error: View 'revenue' fails on the record at offset 1" in ran.err
-    assert "the server goes on; Ctrl-C ends it." in ran.err
+    assert "'pipeline' has failed; everything else keeps running until Ctrl-C." in ran.err
     assert answers[0].json()["checks"]["pipeline"]["code"] == "record_failed"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from headwater.connectors.postgres.ranges import Division, divided
 from headwater.connectors.postgres.setup import NewSlot, create_slot
 from headwater.connectors.postgres.snapshot import Progress, blocks_of
 from headwater.connectors.postgres.tables import Table
+from headwater.engine.sources import TableAudit
 from headwater.errors import UsageError
 from headwater.log.port import Log
 
@@ -41,37 +42,9 @@ REPAIR_KEYS_MAX = 5000
 REPAIR_BYTES_MAX = 256 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """What the comparison of a table found. Keys are as JSON shows them; of a table without a key, `_row`.
-
-    Of `ranges` ranges of keys checksums were compared; `rows_fetched` keys, of the `ranges_fetched` that differ, came
-    from the server.
-    """
-
-    table: str
-    topic: str
-    lsn: str
-    rows_in_source: int
-    rows_in_log: int
-    checksum_of_source: str
-    checksum_of_log: str
-    ranges: int
-    ranges_fetched: int
-    rows_fetched: int
-    missing: tuple[tuple[Any, ...], ...]
-    different: tuple[tuple[Any, ...], ...]
-    extra: tuple[tuple[Any, ...], ...]
-    repairing: bool = False
-
-    @property
-    def equal(self) -> bool:
-        return not (self.missing or self.different or self.extra)
-
-
 def audit(
     log: Log, options: CaptureOptions, tables: Sequence[Table], *, repair: bool, progress: Progress
-) -> list[Audit]:
+) -> list[TableAudit]:
     """Compares tables, all at one place. With `repair`, asks for the keys that differ. Raises `UsageError`."""
     slot = create_slot(options, temporary=True)
     try:
@@ -82,7 +55,7 @@ def audit(
         raise options.address.failed(error) from error
     finally:
         slot.connection.finish()
-    found: list[Audit] = []
+    found: list[TableAudit] = []
     for table, (result, wrong) in zip(tables, compared, strict=True):
         repairing = repair and not result.equal
         if repairing:
@@ -93,7 +66,7 @@ def audit(
 
 def _audited(
     connection: Connection, log: Log, table: Table, slot: NewSlot, progress: Progress
-) -> tuple[Audit, Differences]:
+) -> tuple[TableAudit, Differences]:
     """Compares one table as the slot's snapshot shows it; its lock ends with it."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -116,7 +89,7 @@ def _locked(connection: Connection, table: Table) -> SourceTable:
 
 def _compare(
     connection: Connection, log: Log, source: SourceTable, table: Table, lsn: Lsn, progress: Progress
-) -> tuple[Audit, Differences]:
+) -> tuple[TableAudit, Differences]:
     rows = rows_at(log, table, lsn)
     division = divided(table, rows)
     there = _sums_in_source(connection, table, division, progress)
@@ -125,7 +98,7 @@ def _compare(
     fetched = _fetch(connection, source, table, division, wrong) if wrong else []
     found = differences(fetched, _known(rows, division, wrong, table))
     total, known = sum(there.values(), Sums()), sum(here.values(), Sums())
-    return Audit(
+    return TableAudit(
         table.name, table.topic, str(lsn), total.rows, known.rows,
         f"{total.checksum:016x}", f"{known.checksum:016x}", len(division.ranges), len(wrong), len(fetched),
         _typed(found.missing, table), _typed(found.different, table), _typed(found.extra, table),

@@ -4,55 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import psycopg
 
-from headwater.connectors.capture.lifecycle import Event
+from headwater.connectors.capture.lifecycle import Event, State, state_in
 from headwater.connectors.postgres import setup
 from headwater.connectors.postgres.address import address_of
-from headwater.connectors.postgres.audit import Audit, audit
+from headwater.connectors.postgres.audit import audit
 from headwater.connectors.postgres.capture import Capture
-from headwater.connectors.postgres.checks import Plan, check
+from headwater.connectors.postgres.checks import check
 from headwater.connectors.postgres.options import DURATIONS, CaptureOptions, CaptureSettings
 from headwater.connectors.postgres.requests import request_snapshot, resume_table
-from headwater.connectors.postgres.setup import Say
-from headwater.connectors.postgres.snapshot import Progress
-from headwater.connectors.postgres.status import Status, status_of
+from headwater.connectors.postgres.status import KIND, status_of
 from headwater.connectors.postgres.tables import Tables
+from headwater.engine.parts import Report, Stop
+from headwater.engine.sources import DatabaseSource, Home, SourceStatus, TableAudit
 from headwater.errors import UsageError
 from headwater.log.port import Log
 from headwater.model.durations import duration_of
 
 
-class PostgresSource:
+class PostgresSource(DatabaseSource):
     """One database. `repr` and everything it says show no password."""
+
+    kind: ClassVar[str] = KIND
 
     def __init__(self, log: Log, options: CaptureOptions) -> None:
         self.log, self.options = log, options.check()
+        super().__init__(Home(options.name, log, options.directory))
 
     def __repr__(self) -> str:
-        return f"PostgresSource({self.options.name!r}, {str(self.options.address)!r})"
+        return f"PostgresSource({self.options.name!r}, {self.address!r})"
 
     @property
-    def name(self) -> str:
-        return self.options.name
+    def address(self) -> str:
+        return str(self.options.address)
 
-    @property
-    def directory(self) -> Path:
-        """Where captures keep what they know, and their heartbeat."""
-        return self.options.directory
-
-    def capture(self, *, say: Say = lambda _: None, progress: Progress = lambda _table, _done, _total: None) -> Capture:
+    def capture(self, report: Report | None = None) -> Capture:
         """What captures it when it is run."""
-        return Capture(self.log, self.options, say=say, progress=progress)
+        told = report or Report()
+        return Capture(self.log, self.options, say=told.say, progress=told.progress)
 
-    def check(self) -> Plan:
-        """Looks whether the database can be captured, and changes nothing. Raises `CaptureRefused`."""
+    def check(self) -> list[str]:
+        """The tables that would be captured. Raises `CaptureRefused`."""
         with self.options.address.connect() as connection:
-            return check(connection, self.options)
+            return [table.name for table in check(connection, self.options).tables]
 
-    def status(self) -> Status:
+    def run(self, stop: Stop, report: Report) -> None:
+        capture = self.capture(report)
+        with stop.calling(capture.stop):
+            capture.run()
+
+    def is_ready(self) -> bool:
+        return state_in(self.options.life(self.log).stored) is State.STREAMING
+
+    def status(self) -> SourceStatus:
         with self.options.address.connect() as connection:
             return status_of(self.log, self.options, connection)
 
@@ -71,18 +78,18 @@ class PostgresSource:
         else:
             resume_table(self.log, self.options, table)
 
-    def audit(self, *, repair: bool = False, progress: Progress = lambda _table, _done, _total: None) -> list[Audit]:
-        """Compares every table with its topic at one place of the WAL. With `repair`, rows that differ come again.
+    def audit(self, report: Report | None = None, *, repair: bool = False) -> list[TableAudit]:
+        """Compares every table with its topic at one place of the WAL. With `repair`, rows that differ are read again.
 
         Tables whose rows are only appended, and the outbox, are not compared: their topics have more than they have.
         """
         tables = Tables(self.log, self.options)
         tables.load()
         chosen = [each for each in tables.active() if not each.append_only and not self.options.is_outbox(each.name)]
-        return audit(self.log, self.options, chosen, repair=repair, progress=progress)
+        return audit(self.log, self.options, chosen, repair=repair, progress=(report or Report()).progress)
 
-    def drop(self, *, say: Say = lambda _: None) -> None:
-        """Removes the slot and the publications; topics stay. A later capture begins anew."""
+    def drop(self, report: Report | None = None) -> None:
+        """Removes the slot and the publications; topics stay. A later capture begins again."""
         with self.options.address.connect() as connection:
             life = self.options.life(self.log)
             before = life.stored
@@ -90,7 +97,7 @@ class PostgresSource:
             # rows that are gone by then are deleted by the next beginning.
             life.move(Event.DROP)
             try:
-                setup.drop(connection, self.options, say)
+                setup.drop(connection, self.options, (report or Report()).say)
             except psycopg.errors.InsufficientPrivilege as error:
                 if setup.has_slot(connection, self.options):
                     life.undo_drop(before)
@@ -99,23 +106,21 @@ class PostgresSource:
                 ) from None
 
 
-def open_source(
-    log: Log,
-    name: str,
+def open_postgres(
+    home: Home,
     url: str,
     *,
-    tables: str | Sequence[str],
-    schemas: str | Sequence[str],
-    password_file: str | Path | None,
+    tables: str | Sequence[str] = (),
+    schemas: str | Sequence[str] = (),
+    password_file: str | Path | None = None,
     **options: Unpack[CaptureSettings],
 ) -> PostgresSource:
-    """A source of a log. Raises `UsageError` for an option that there is not."""
+    """A database as a source. Raises `UsageError` for an option that there is not."""
     known = CaptureSettings.__annotations__
     for option in options.keys() - known.keys():
         raise UsageError(f"A PostgreSQL source has no option {option!r}.", hint=f"Options: {', '.join(known)}.")
-    directory = log.state_directory / "capture" / name
     tables, schemas = ([each] if isinstance(each, str) else list(each) for each in (tables, schemas))
     address = address_of(url, password_file=password_file)
-    given: dict[str, Any] = {"directory": directory, **options}
+    given: dict[str, Any] = {"directory": home.directory, **options}
     given |= {each: duration_of(each, given[each]) for each in DURATIONS if each in given}
-    return PostgresSource(log, CaptureOptions(name, address, tables=tables, schemas=schemas, **given))
+    return PostgresSource(home.log, CaptureOptions(home.name, address, tables=tables, schemas=schemas, **given))

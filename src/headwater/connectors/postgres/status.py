@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,10 @@ from headwater.connectors.postgres.inventory import Connection
 from headwater.connectors.postgres.options import WAL_ALARM_PART, CaptureOptions
 from headwater.connectors.postgres.snapshot import blocks_read
 from headwater.connectors.postgres.tables import NOTHING_TO_DO, Table, Tables
+from headwater.engine.sources import SourceStatus, TableStatus
 from headwater.log.port import Log
+
+KIND = "postgres"
 
 _SLOT = """
 SELECT active, wal_status, pg_current_wal_insert_lsn()::text,
@@ -24,47 +27,7 @@ FROM pg_replication_slots WHERE slot_name = %s
 """
 
 
-@dataclass(frozen=True, slots=True)
-class TableStatus:
-    """A captured table: `state` is `streaming`, `reading` (a snapshot of it is asked for), or why it is not captured.
-
-    `stopped` needs a person; `dropped` and `removed` (from the source's tables) do not. `blocks_left` is what is still
-    to be read of it; None if it is not being read, or if that is not known yet.
-    """
-
-    name: str
-    topic: str
-    state: str
-    reason: str | None
-    blocks_left: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What `headwater capture status` shows. Bytes are of WAL: behind, and kept by the database for this source.
-
-    Blocks are those of the first snapshot while it is read, otherwise 0.
-    """
-
-    source: str
-    address: str
-    phase: str
-    paused: bool
-    captured: str
-    slot: str
-    slot_status: str
-    active: bool
-    bytes_behind: int
-    bytes_retained: int
-    bytes_until_lost: int | None
-    seconds_behind: float
-    blocks_read: int
-    blocks_total: int
-    tables: tuple[TableStatus, ...]
-    alarms: tuple[str, ...]
-
-
-def status_of(log: Log, options: CaptureOptions, connection: Connection) -> Status:
+def status_of(log: Log, options: CaptureOptions, connection: Connection) -> SourceStatus:
     """The status now. Reads, and changes nothing."""
     names, life = options.names, options.life(log)
     stored = life.stored
@@ -88,12 +51,14 @@ def status_of(log: Log, options: CaptureOptions, connection: Connection) -> Stat
         )
         for table in tables.by_oid.values()
     )
-    status = Status(
-        options.name, str(options.address), state_in(stored).value, life.is_paused,
-        str(captured), names.slot, wal_status or "unknown", bool(active), behind, int(retained or 0), until_lost,
-        seconds, read, total, found, (),
+    status = SourceStatus(
+        source=options.name, kind=KIND, address=str(options.address), phase=state_in(stored).value,
+        paused=life.is_paused, active=bool(active), position=str(captured), bytes_behind=behind,
+        bytes_retained=int(retained or 0), bytes_until_lost=until_lost, seconds_behind=seconds, blocks_read=read,
+        blocks_total=total, tables=found, details=(("slot", f"{names.slot} {wal_status or 'unknown'}"),), alarms=(),
     )  # fmt: skip
-    return _with_alarms(status, options, keep)
+    alarms = [*_slot_alarms(status, wal_status), *_room_alarms(status, options, keep), *_other_alarms(status, options)]
+    return replace(status, alarms=tuple(alarms))
 
 
 def _state(table: Table, reading: Collection[int]) -> str:
@@ -112,27 +77,29 @@ def _age(position: dict[str, str]) -> float:
     return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(position["at"])).total_seconds())
 
 
-def _with_alarms(status: Status, options: CaptureOptions, keep: str) -> Status:
-    alarms: list[str] = []
-    if status.phase == State.STREAMING.value and status.slot_status in ("missing", "lost"):
-        alarms.append(
-            f"the replication slot is {status.slot_status}: the next run makes a new one and compares all rows"
-        )
-    elif status.slot_status == "unreserved":
-        alarms.append("the database is about to remove WAL that was not captured yet")
+def _slot_alarms(status: SourceStatus, slot_status: str) -> Iterator[str]:
+    if status.phase == State.STREAMING.value and slot_status in ("missing", "lost"):
+        yield f"the replication slot is {slot_status}: the next run makes a new one and compares all rows"
+    elif slot_status == "unreserved":
+        yield "the database is about to remove WAL that was not captured yet"
     if status.phase == State.STREAMING.value and not status.active and not status.paused:
-        alarms.append("nobody captures")
-    if status.bytes_retained > options.wal_alarm_bytes:
-        alarms.append(f"the database keeps {status.bytes_retained:,} bytes of WAL for it")
-    room = status.bytes_until_lost
-    if room is not None and keep != "-1" and status.bytes_retained > WAL_ALARM_PART * (status.bytes_retained + room):
-        alarms.append(f"{max(room, 0):,} bytes of WAL more, and max_slot_wal_keep_size = {keep} ends the slot")
+        yield "nobody captures"
+
+
+def _room_alarms(status: SourceStatus, options: CaptureOptions, keep: str) -> Iterator[str]:
+    retained, room = status.bytes_retained or 0, status.bytes_until_lost
+    if retained > options.wal_alarm_bytes:
+        yield f"the database keeps {retained:,} bytes of WAL for it"
+    if room is not None and keep != "-1" and retained > WAL_ALARM_PART * (retained + room):
+        yield f"{max(room, 0):,} bytes of WAL more, and max_slot_wal_keep_size = {keep} ends the slot"
+
+
+def _other_alarms(status: SourceStatus, options: CaptureOptions) -> Iterator[str]:
     # A database that writes something every now and then is behind by a little, and for a moment.
     limit = max(options.wal_alarm_age, 3 * options.heartbeat)
-    if status.seconds_behind > limit.total_seconds():
-        alarms.append(f"it is {status.seconds_behind:.0f} s behind")
-    alarms += [
-        f"{table.name} is not captured any more: {table.reason}" for table in status.tables if table.state == "stopped"
-    ]
-    values = {name: getattr(status, name) for name in Status.__slots__}
-    return Status(**{**values, "alarms": tuple(alarms)})
+    seconds = status.seconds_behind or 0.0
+    if seconds > limit.total_seconds():
+        yield f"it is {seconds:.0f} s behind"
+    for table in status.tables:
+        if table.state == "stopped":
+            yield f"{table.name} is not captured any more: {table.reason}"

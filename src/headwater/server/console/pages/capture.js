@@ -70,11 +70,11 @@ function source({ name, process, status, error }, points, events) {
     status.alarms.map((alarm) => h("div", { class: "alarm", role: "alert", key: alarm }, h("b", {}, "Alarm: "), alarm)),
     figures(
       ["State", !process.running ? badge("not running", "bad", "Nobody captures it.") : status.paused ? badge("paused", "warn", "It rests until `headwater capture resume`; the database keeps its changes.") : badge(text, kind, title)],
-      ["Captured to", status.captured, "The place in the database's own log (LSN)."],
+      ["Captured to", status.position, "The place in the database's own log (LSN)."],
       ["Behind", `${bytes(status.bytes_behind)}, ${duration(status.seconds_behind)}`],
       ["WAL retained", bytes(status.bytes_retained), "What the database keeps because this capture has not taken it yet."],
       ["Until it is lost", status.bytes_until_lost === null ? "no limit" : bytes(status.bytes_until_lost), "max_slot_wal_keep_size"],
-      ["Slot", [status.slot, " ", badge(status.active ? "in use" : "not in use", status.active ? "good" : "warn")], status.slot_status]),
+      ...Object.entries(status.details).map(([what, text]) => [what[0].toUpperCase() + what.slice(1), [text, " ", badge(status.active ? "in use" : "not in use", status.active ? "good" : "warn")]])),
     snapshot(status),
     h("div", { class: "charts" }, ["retained", "behind"].map((what) => chart({
       name: `${name}: WAL ${what}`, format: bytes, gap: 4 * RELOAD_EVERY, note: "since you came",
