@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from importlib import import_module
 from inspect import signature
 from typing import Any
-from urllib.parse import urlsplit
 
 from headwater.engine.sinks.port import Sink
 from headwater.engine.sources import Home, Source
@@ -38,7 +37,8 @@ def open_sink(name: str, view: str, url: str, options: Mapping[str, object]) -> 
 
 def _opener(known: Mapping[str, str], what: str, name: str, url: str, options: Mapping[str, object]) -> Any:
     """The function for a URL, which takes the options. A driver is only imported where it is used."""
-    scheme = urlsplit(url).scheme.lower() if "://" in url else ""
+    # Not parsed any further: an error must not show what is in it.
+    scheme = url.partition("://")[0].lower() if "://" in url else ""
     if scheme not in known:
         raise UsageError(
             f"The URL of {what} {name!r} has no scheme that is known.",
