@@ -72,6 +72,14 @@ def test_ends_at_a_position_are_those_of_records(filled: Log, implementation: Im
     assert filled.offsets("orders", at=filled.position()) == filled.offsets("orders")
 
 
+def test_a_table_of_records_has_their_positions(filled: Log) -> None:
+    for topic in TOPICS:
+        expected = {(int(r.partition), int(r.offset)): r.position for r in filled.read(topic)}
+        table = filled.scan(topic)
+        keys = zip(table["_partition"].to_pylist(), table["_offset"].to_pylist(), strict=True)
+        assert [expected[key] for key in keys] == filled.positions(table)
+
+
 def test_sizes_count_what_is_kept(filled: Log, implementation: Implementation) -> None:
     filled.create("empty", "id bigint", partitions=2)
     for _ in range(2):

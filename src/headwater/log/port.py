@@ -165,6 +165,10 @@ class Log(ABC):
         """
 
     @abstractmethod
+    def positions(self, records: pa.Table) -> list[Position]:
+        """The position of every record of a table that `batches` or `scan` gave, with its system columns."""
+
+    @abstractmethod
     def cutter(self, topics: Sequence[str]) -> Cutter:
         """What cuts the records of some topics into batches."""
 

@@ -63,7 +63,7 @@ def read_page(log: Log, name: str, start: Start, limit: int, conditions: Sequenc
         [("_commit", "ascending"), ("_partition", "ascending"), ("_offset", "ascending")]
     )
     following |= _first_left_over(table.slice(limit))
-    return Page(_records(topic, table.slice(0, limit)), following, end and table.num_rows <= limit, scanned)
+    return Page(_records(log, topic, table.slice(0, limit)), following, end and table.num_rows <= limit, scanned)
 
 
 def _scan(
@@ -128,21 +128,21 @@ def _first_left_over(table: pa.Table) -> dict[int, int]:
     return left
 
 
-def _records(topic: Topic, table: pa.Table) -> list[dict[str, object]]:
+def _records(log: Log, topic: Topic, table: pa.Table) -> list[dict[str, object]]:
     names = [name for name in topic.schema.names if name in table.column_names]
-    system = [table[name].to_pylist() for name in ("_partition", "_offset", "_commit", "_at", "_deleted", "_headers")]
+    system = [table[name].to_pylist() for name in ("_partition", "_offset", "_at", "_deleted", "_headers")]
     return [
         {
             "partition": partition,
             "offset": offset,
-            "position": str(commit),
+            "position": str(position),
             "at": format_instant(at),
             "deleted": bool(deleted),
             # Of a deleted record only its key is there.
             "value": {name: row[name] for name in topic.key} if deleted else row,
             "headers": dict(headers or ()),
         }
-        for row, (partition, offset, commit, at, deleted, headers) in zip(
-            json_rows(table.select(names)), zip(*system, strict=True), strict=True
+        for row, position, (partition, offset, at, deleted, headers) in zip(
+            json_rows(table.select(names)), log.positions(table), zip(*system, strict=True), strict=True
         )
     ]

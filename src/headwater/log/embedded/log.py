@@ -340,6 +340,9 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
         first = next((batch.records["_at"][0].as_py() for batch in read), None)
         return cast("datetime | None", first)
 
+    def positions(self, records: pa.Table) -> list[Position]:
+        return [commit_position(number) for number in records["_commit"].to_pylist()]
+
     def cutter(self, topics: Sequence[str]) -> CommitCutter:
         return CommitCutter(self, topics)
 
