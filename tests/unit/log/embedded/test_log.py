@@ -197,7 +197,7 @@ import os, sys
 import headwater as hw
 from headwater.errors import UsageError
 
-log = EmbeddedLog(sys.argv[1])
+log = hw.open(sys.argv[1])
 log.create("orders", "id bigint")
 log.append("orders", [{"id": 1}])
 uses = [log.position, log.topics, lambda: log.append("orders", [{"id": 2}]), lambda: log.scan("orders"), log.commit]
@@ -210,7 +210,7 @@ if child == 0:
         except UsageError:
             refused += 1
     log.close()
-    with EmbeddedLog(sys.argv[1]) as own:
+    with hw.open(sys.argv[1]) as own:
         own.append("orders", [{"id": 3}])
     os._exit(refused)
 status = os.waitpid(child, 0)[1]
@@ -230,7 +230,7 @@ FOLLOW = """
 import sys
 import headwater as hw
 
-with EmbeddedLog(sys.argv[1], upkeep=False) as log:
+with hw.open(sys.argv[1], upkeep=False) as log:
     for record in log.read("orders", follow=True):
         print(record.value["id"], flush=True)
         if record.value["id"] == 9:
