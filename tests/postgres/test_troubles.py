@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from headwater.connectors.postgres import applying, incremental, stream
+from headwater.connectors.postgres import applying, incremental, reading, stream
 from headwater.connectors.postgres.capture import Capture
 from headwater.connectors.postgres.requests import request_snapshot
 from headwater.connectors.postgres.setup import drop_slot
@@ -583,7 +583,7 @@ def test_the_only_publication_is_dropped(source: Source, log: Log, make: Make, s
 def test_a_table_that_can_not_be_read_stops_alone(
     source: Source, log: Log, make: Make, server: Server, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(incremental, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(reading, "POLL_SECONDS", 0.01)
     source.execute("CREATE TABLE t (id int4 PRIMARY KEY); CREATE TABLE u (id int4 PRIMARY KEY)")
     role = f"r_{database}"
     source.execute(f"CREATE ROLE {role} LOGIN REPLICATION; GRANT SELECT ON t, u TO {role}")

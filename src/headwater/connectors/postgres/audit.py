@@ -22,8 +22,8 @@ from headwater.cdc.postgres.texts import to_texts
 from headwater.cdc.postgres.values import convert
 from headwater.connectors.postgres.applying import captured_to
 from headwater.connectors.postgres.copying import row_text, text_of
-from headwater.connectors.postgres.incremental import KEYS_MAX, keys_job, new_job
 from headwater.connectors.postgres.inventory import Connection, SourceTable, table_of
+from headwater.connectors.postgres.jobs import KEYS_MAX, keys_job, new_job
 from headwater.connectors.postgres.log_side import LogSide, rows_at
 from headwater.connectors.postgres.naming import literal
 from headwater.connectors.postgres.occurrences import ROW

@@ -25,8 +25,8 @@ from headwater.connectors.capture.lifecycle import Event, Life, State
 from headwater.connectors.capture.target import StagingTarget, place_in, position_of
 from headwater.connectors.postgres.applying import Applier, NullObserver, captured_to
 from headwater.connectors.postgres.checks import Plan, check, publications
-from headwater.connectors.postgres.incremental import new_job
 from headwater.connectors.postgres.inventory import Connection, tables_of
+from headwater.connectors.postgres.jobs import new_job
 from headwater.connectors.postgres.occurrences import Occurrences, keyed
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import Outbox

@@ -17,8 +17,8 @@ from headwater.connectors.capture.target import position_of
 from headwater.connectors.postgres.applying import Applier
 from headwater.connectors.postgres.bootstrap import Bootstrap
 from headwater.connectors.postgres.checks import check, publications
-from headwater.connectors.postgres.incremental import new_job
 from headwater.connectors.postgres.inventory import tables_of
+from headwater.connectors.postgres.jobs import new_job
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import Outbox, Sweeper
 from headwater.connectors.postgres.session import Session

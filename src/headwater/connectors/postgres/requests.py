@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import psycopg
 
-from headwater.connectors.postgres.incremental import Job, new_job
 from headwater.connectors.postgres.inventory import table_of
+from headwater.connectors.postgres.jobs import Job, new_job
 from headwater.connectors.postgres.naming import qualified
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.tables import Table, Tables

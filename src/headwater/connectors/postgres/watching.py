@@ -20,8 +20,8 @@ from headwater.connectors.postgres.checks import (
     publications,
     published_oids,
 )
-from headwater.connectors.postgres.incremental import Job, leaf_job, new_job
 from headwater.connectors.postgres.inventory import Connection, SourceTable, chosen, tables_of
+from headwater.connectors.postgres.jobs import Job, leaf_job, new_job
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.setup import Say, add_tables, publish, remove_table
 from headwater.connectors.postgres.snapshot import layout_of

@@ -13,8 +13,9 @@ from headwater.cdc.postgres.lsn import Lsn
 from headwater.cdc.staging import Staging
 from headwater.connectors.postgres.applying import tombstones
 from headwater.connectors.postgres.copying import Copier, selected
-from headwater.connectors.postgres.incremental import Incremental, Job
+from headwater.connectors.postgres.incremental import Incremental
 from headwater.connectors.postgres.inventory import SourceTable
+from headwater.connectors.postgres.jobs import Job
 from headwater.connectors.postgres.occurrences import ROW, Occurrences, keyed, live_rows
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.setup import create_slot
@@ -36,7 +37,7 @@ def read_whole(
             for topic, rows in staging.tables():
                 commit.append(topic, rows)
             tables.moves(commit)
-            incremental.without(job, commit)
+            incremental.without({job.id}, commit)
         if commit.conflict is not None:
             raise TablesMoved
         tables.committed()

@@ -12,7 +12,8 @@ import headwater as hw
 from headwater.cdc.postgres.relations import Column, Relation
 from headwater.connectors.capture.lifecycle import Event, State, stored_as
 from headwater.connectors.postgres.address import Address
-from headwater.connectors.postgres.incremental import Incremental, keys_job, new_job
+from headwater.connectors.postgres.incremental import Incremental
+from headwater.connectors.postgres.jobs import keys_job, new_job
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.tables import Tables
 from headwater.log.port import Log
