@@ -116,7 +116,9 @@ def test_a_large_transaction_is_streamed_and_whole(source: Source, log: Log, mak
         source.execute("ALTER SYSTEM RESET logical_decoding_work_mem")
         source.execute("SELECT pg_reload_conf()")
     topic = capture.options.names.topic("public", "a")
-    assert {commit_of(record.position) for record in log.read(topic)} == {before + 1}
+    # Heartbeats move the bookmark meanwhile, in commits without records.
+    [found] = {commit_of(record.position) for record in log.read(topic)}
+    assert found > before
     assert_same(source, log, capture, ["a"])
 
 
