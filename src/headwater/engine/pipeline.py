@@ -144,7 +144,7 @@ class Pipeline:
         try:
             notes = self._program.run(batch)
         except ViewFailed as failure:
-            return self._go_round(batch, failure, end)
+            return self._skip_poison(batch, failure, end)
         if to.records and not self._log.compacted(self._program.topics) <= to.end:
             # Compaction overtook the reading and may have taken records away: the batch has to reach further.
             return self.step(end)
@@ -219,7 +219,7 @@ class Pipeline:
             state=self.store.sizes(self.generation.id),
         )
 
-    def _go_round(self, batch: Batch, failure: ViewFailed, end: Position) -> Progress:
+    def _skip_poison(self, batch: Batch, failure: ViewFailed, end: Position) -> Progress:
         """A record makes an expression fail: what comes before it is published, and then its view says what to do."""
         began = time.monotonic()
         found = isolate(self._log, self._program, batch, failure, self._sets_aside)
