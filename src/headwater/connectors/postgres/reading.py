@@ -108,7 +108,7 @@ class ChunkReader:
         self._options, self._handover = options, handover
         self._failures: Counter[str] = Counter()
         self._refused: set[str] = set()
-        self._purging: set[str] = set()
+        self._entered: set[str] = set()
         self._watched: str | None = None
 
     def run(self) -> None:
@@ -157,9 +157,8 @@ class ChunkReader:
 
     def _read(self, task: Task, source: str, connection: Connection, copier: Copier) -> None:
         job, table = task.job, task.table
-        if job.purge and job.id not in self._purging:
+        if job.purge and job.id not in self._entered:
             # What was read before the last stop is not known any more: all of it is read again.
-            self._purging.add(job.id)
             job = replace(job, blocks=None)
         if self._watched != job.id:
             # Before the database is asked who runs, so that nobody else's change passes unseen.
@@ -195,7 +194,8 @@ class ChunkReader:
         self._handover.report(chunk)
         content = json.dumps({"token": chunk.token, "job": job.id})
         connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", (self._options.names.watermark, content))
-        self._handover.wait_for(lambda work: work.settled == chunk.token)
+        if self._handover.wait_for(lambda work: work.settled == chunk.token) is not None:
+            self._entered.add(job.id)
 
     def _wait_for_others(self, connection: Connection) -> None:
         """Returns when all transactions that run now have ended.
