@@ -30,6 +30,7 @@ from headwater.connectors.postgres.jobs import new_job
 from headwater.connectors.postgres.occurrences import Occurrences, keyed
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import Outbox
+from headwater.connectors.postgres.replication import IDLE_SECONDS
 from headwater.connectors.postgres.session import Session
 from headwater.connectors.postgres.setup import NewSlot, Say, create_slot, drop_slot, publish
 from headwater.connectors.postgres.snapshot import Chunk, FirstSnapshot, Progress
@@ -37,8 +38,6 @@ from headwater.connectors.postgres.tables import HISTORY_SCHEMA, Table, Tables, 
 from headwater.errors import CaptureOvertaken, CaptureRefused, Missing
 from headwater.log.commit import Commit
 from headwater.log.port import Log
-
-PATIENCE_SECONDS = 0.5
 
 
 class Bootstrap:
@@ -201,7 +200,7 @@ class Bootstrap:
         try:
             with session.stream(applier.lsn) as replication:
                 while not self._stop.is_set():
-                    received = replication.receive(PATIENCE_SECONDS)
+                    received = replication.receive(IDLE_SECONDS)
                     for item in gatherer.feed(received.payloads):
                         for part in _parts(item, places):
                             applier.apply(part)

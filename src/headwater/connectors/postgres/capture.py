@@ -21,6 +21,7 @@ from headwater.connectors.postgres.inventory import tables_of
 from headwater.connectors.postgres.jobs import new_job
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import Outbox, Sweeper
+from headwater.connectors.postgres.replication import IDLE_SECONDS
 from headwater.connectors.postgres.session import Session
 from headwater.connectors.postgres.setup import Say, create_slot, drop_slot, publish
 from headwater.connectors.postgres.snapshot import Progress
@@ -42,8 +43,6 @@ from headwater.system.lock import FileLock
 
 # How long a capture that was cut off waits before it tries again: at first, and at most.
 RETRY_SECONDS = (0.2, 10.0)
-# How often a capture with nothing to do looks around.
-PATIENCE_SECONDS = 0.5
 
 
 def _quiet(_: str) -> None:
@@ -114,7 +113,7 @@ class Capture:
         """Does what is to be done in the state that the capture is in; whether the capture has ended."""
         state = self.life.state
         if state is State.PAUSED:
-            self._stop.wait(PATIENCE_SECONDS)
+            self._stop.wait(IDLE_SECONDS)
         elif state is State.LOST:
             self._replace_slot()
         elif state is State.DROPPED and (self._streamed or self._lost is not None):
@@ -178,7 +177,7 @@ class Capture:
                 if not said:
                     said = True
                     self._say(f"Another process captures source {self.options.name!r}: waiting for its end.")
-                self._stop.wait(PATIENCE_SECONDS)
+                self._stop.wait(IDLE_SECONDS)
             yield
         finally:
             lock.close()

@@ -24,6 +24,8 @@ BYTES_MAX = 16 << 20
 # who is behind shares an fsync among more of them; at most so long, and not if none comes for the gap.
 GATHER_SECONDS_MAX = 0.1
 GAP_SECONDS = 0.001
+# How long a capture with nothing to do waits before it looks around.
+IDLE_SECONDS = 0.5
 _WAL, _KEEPALIVE = ord("w"), ord("k")
 _STATUS = struct.Struct(">cQQQqB")
 # The states in which PostgreSQL says that what was asked for is gone: undefined object, object not in the right state.
@@ -74,14 +76,14 @@ class Replication:
         self.confirmed = start
         self._given_at = time.monotonic()
 
-    def receive(self, patience: float) -> Received:
+    def receive(self, idle_timeout: float) -> Received:
         """What has come by now; waits for it, at most so many seconds. Raises `SourceUnavailable`."""
         received = Received()
         gather = min(time.monotonic() - self._given_at, GATHER_SECONDS_MAX)
         try:
             self._take(received)
             if not received.payloads and not received.reply_wanted:
-                if not self._wait(patience):
+                if not self._wait(idle_timeout):
                     return received
                 self._take(received)
             until = time.monotonic() + gather

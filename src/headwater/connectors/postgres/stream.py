@@ -14,15 +14,12 @@ from headwater.connectors.postgres.applying import Applier, captured_to
 from headwater.connectors.postgres.incremental import Incremental
 from headwater.connectors.postgres.options import CaptureOptions
 from headwater.connectors.postgres.outbox import Sweeper
-from headwater.connectors.postgres.replication import Replication
+from headwater.connectors.postgres.replication import IDLE_SECONDS, Replication
 from headwater.connectors.postgres.session import Session
 from headwater.connectors.postgres.tables import DROPPED, Tables
 from headwater.connectors.postgres.watching import Watcher
 from headwater.connectors.postgres.whole import read_whole
 from headwater.log.port import Log
-
-# How often a stream with nothing to do looks around.
-PATIENCE_SECONDS = 0.5
 
 
 class Stream:
@@ -79,9 +76,9 @@ class Stream:
         period = self._options.heartbeat.total_seconds()
         looked = beat = time.monotonic()
         while not self._stop.is_set():
-            self._receive(replication, min(PATIENCE_SECONDS, period))
+            self._receive(replication, min(IDLE_SECONDS, period))
             now = time.monotonic()
-            if now - looked >= min(PATIENCE_SECONDS, period):
+            if now - looked >= min(IDLE_SECONDS, period):
                 looked = now
                 if self._life.is_paused or self._tables_moved():
                     return False
@@ -95,8 +92,8 @@ class Stream:
                 return True
         return True
 
-    def _receive(self, replication: Replication, patience: float) -> None:
-        received = replication.receive(patience)
+    def _receive(self, replication: Replication, idle_timeout: float) -> None:
+        received = replication.receive(idle_timeout)
         for item in self._gatherer.feed(received.payloads):
             self.applier.apply(item)
         if received.reached and self._gatherer.is_idle:
