@@ -213,6 +213,9 @@ def test_a_lost_slot_is_repaired(
         drop_slot(source, capture.options)
     else:
         name = capture.options.names.slot
+        # The server takes a moment to notice that the capture has gone.
+        free = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND NOT active"
+        wait_for(lambda: source.execute(free, (name,)).fetchone())
         source.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())", (name,))
     again = make("t")
     again._say = said.append
