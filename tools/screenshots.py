@@ -41,7 +41,7 @@ PAGES = {
     "view-definition": "views/revenue/definition",
     "view-history": "views/revenue/history",
     "dead-letters": "dead-letters",
-    "dead-letter": "dead-letters/misfits~0~0",
+    "dead-letter": "dead-letters/rejected~0~0",
     "capture": "capture",
     "pipelines": "pipelines",
     "send": "send/page_views",

@@ -28,8 +28,8 @@ from headwater.log.options import TopicOptions
 from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.durations import Duration
-from headwater.model.inlets import HOOK_SCHEMA, STATSD_SCHEMA, Hook, HookStyle, Statsd
 from headwater.model.position import Position
+from headwater.model.receivers import STATSD_SCHEMA, WEBHOOK_SCHEMA, Statsd, WebhookIn, WebhookStyle
 from headwater.published import Published
 from headwater.system.heartbeat import Heart, error_of
 from headwater.system.names import check_name
@@ -64,7 +64,7 @@ class App(Published, Connected):
         super().__init__(self.log.state_directory / "pipelines" / name)
         self._policies: dict[str, str] = {}
         self._keys: dict[str, tuple[str, ...]] = {}
-        self._hooks: dict[str, Hook] = {}
+        self._webhooks_in: dict[str, WebhookIn] = {}
         self._statsd: Statsd | None = None
         self._connections = Connections(self.log, self.directory)
         self._functions: list[Function] = []
@@ -106,29 +106,31 @@ class App(Published, Connected):
             name, schema, key=key, partitions=partitions, event_time=event_time, exist_ok=True, **settings
         )
 
-    def hook(self, name: str, topic: str, *, secret: str | Sequence[str], style: HookStyle = "standard") -> None:
-        """Webhooks that the server takes at `/hooks/{name}`, each once, as records of a topic, which is made.
+    def webhook_in(
+        self, name: str, topic: str, *, secret: str | Sequence[str], style: WebhookStyle = "standard"
+    ) -> None:
+        """Webhooks that the server receives at `/hooks/{name}`, each once, as records of a topic, which is created.
 
         `style` says how they are signed: `standard` (Standard Webhooks), `github` or `stripe`. Of several secrets one
         has to fit, so that they can be changed. Take them from the environment, not from the code.
         """
-        check_name("hook", name)
+        check_name("webhook", name)
         secrets = (secret,) if isinstance(secret, str) else tuple(secret)
-        self._hooks[name] = Hook(name, topic, style, secrets).check()
-        self.topic(topic, HOOK_SCHEMA)
+        self._webhooks_in[name] = WebhookIn(name, topic, style, secrets).check()
+        self.topic(topic, WEBHOOK_SCHEMA)
 
     def statsd(self, topic: str = "metrics", *, host: str = "127.0.0.1", port: int = 8125) -> None:
-        """StatsD samples that the server takes over UDP, as records of a topic, which is made."""
+        """StatsD samples that the server receives over UDP, as records of a topic, which is created."""
         self._statsd = Statsd(topic, host, port)
         self.topic(topic, STATSD_SCHEMA)
 
     @property
-    def hooks(self) -> Mapping[str, Hook]:
+    def webhooks_in(self) -> Mapping[str, WebhookIn]:
         """The webhooks that the server takes."""
-        return dict(self._hooks)
+        return dict(self._webhooks_in)
 
     @property
-    def statsd_inlet(self) -> Statsd | None:
+    def statsd_receiver(self) -> Statsd | None:
         """Where the server listens for StatsD samples, if it does."""
         return self._statsd
 

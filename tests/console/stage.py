@@ -268,9 +268,9 @@ def application(directory: Path) -> App:
     app.topic("shop._schema", "lsn string, relation string, topic string, event string, detail string")
     app.topic(
         "page_views", "user bigint, url string, at timestamp", event_time="at", retention_age=timedelta(days=7),
-        dead_letter="misfits",
+        dead_letter="rejected",
     )  # fmt: skip
-    app.hook("github", "pushes", secret="only for this stage", style="github")
+    app.webhook_in("github", "pushes", secret="only for this stage", style="github")
     for view, sql in SQL.items():
         app.view(view, sql, key=COLUMNS[view].names[:1] if view in COLUMNS else None)
     return app

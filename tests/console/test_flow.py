@@ -47,7 +47,7 @@ def test_rates_lag_and_freshness_stand_on_the_edges(page: Page, stage: Stage) ->
 
 
 def test_a_webhook_is_a_reader_that_says_why_it_is_paused(page: Page, stage: Stage) -> None:
-    stage.app.webhook("mail", view="revenue", url="https://hooks.example.com/hush", secret="hush")
+    stage.app.webhook_out("mail", view="revenue", url="https://hooks.example.com/hush", secret="hush")
     sent = Progress(
         "revenue", Mark(START, 1), 4, None, "paused", "https://hooks.example.com answers 410 Gone", failures=1
     )

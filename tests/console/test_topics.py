@@ -104,7 +104,7 @@ def test_schema_partitions_and_groups(page: Page, stage: Stage) -> None:
     expect(page.get_by_role("region", name="Partitions").locator("tbody tr")).to_have_count(2)
     page.goto(f"{stage.url}/#/topics/page_views/partitions")
     expect(page.locator("main")).to_contain_text("7 days")
-    expect(page.locator("main")).to_contain_text("misfits")
+    expect(page.locator("main")).to_contain_text("rejected")
     page.goto(f"{stage.url}/#/topics/page_views/groups")
     expect(page.get_by_role("region", name="Groups")).to_contain_text("recommendations")
     page.goto(f"{stage.url}/#/topics/pushes/groups")

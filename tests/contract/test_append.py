@@ -255,8 +255,8 @@ def test_a_tombstone_may_stand_among_records(log: Log) -> None:
 def test_what_can_not_be_deleted(log: Log) -> None:
     log.create("orders", ORDERS, key="id")
     log.create("events", ORDERS)
-    misfits: list[Rows] = [[{"id": None}], [{}], [{"id": "x"}], [{"id": 1, "amount": 2}], b"[1]"]
-    for keys in misfits:
+    rejections: list[Rows] = [[{"id": None}], [{}], [{"id": "x"}], [{"id": 1, "amount": 2}], b"[1]"]
+    for keys in rejections:
         with pytest.raises(InvalidRecords):
             log.delete("orders", keys)
     with pytest.raises(UsageError):

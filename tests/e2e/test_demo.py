@@ -106,7 +106,7 @@ def test_the_demo(folder: Path) -> None:
         assert poison["state"] == "green", poison
         letters = client.get("/dead-letters").json()["letters"]
         assert {(letter["kind"], letter["view"]) for letter in letters} == {
-            ("misfit", None),
+            ("rejected", None),
             ("refused", "attention_by_category"),
         }
 

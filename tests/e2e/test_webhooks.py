@@ -25,7 +25,7 @@ import headwater as hw
 app = hw.App("shop", log="./data", master="local[2]")
 app.topic("orders", "id bigint, country string, amount decimal(12,2)", key="id")
 app.view("revenue", "SELECT country, sum(amount) AS revenue FROM orders GROUP BY country", key="country")
-app.webhook("accounting", view="revenue", url={url!r}, secret={secret!r}, start="content", allow_private=True)
+app.webhook_out("accounting", view="revenue", url={url!r}, secret={secret!r}, start="content", allow_private=True)
 """
 
 

@@ -39,10 +39,10 @@ class WritingRules(LogUnderTest):
             additions = [Addition(topic.name, partition, {"id": number}) for number in (1, 2)]
             self.model.append(self.clock.now(), additions)
 
-    @precondition(lambda self: self.model.topics and self.has_news("misfit"))
+    @precondition(lambda self: self.model.topics and self.has_news("rejected"))
     @rule(pick=PICKS, data=st.data())
     def append_what_does_not_fit(self, pick: int, data: st.DataObject) -> None:
-        self.looked("misfit")
+        self.looked("rejected")
         topic = choose(self.model.topics.values(), pick)
         given = [*data.draw(st.lists(rows(topic), max_size=2)), {"surprise": 1}]
         with pytest.raises(InvalidRecords) as error:

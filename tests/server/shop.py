@@ -51,7 +51,7 @@ def application(directory: Path) -> App:
     app = App("shop", log=directory / "data")
     app.topic("orders", "id bigint, country string, amount decimal(12,2)", key="id", partitions=2, dead_letter="dead")
     app.topic("clicks", "user bigint, url string, body binary")
-    app.hook("github", "pushes", secret=SECRET, style="github")
+    app.webhook_in("github", "pushes", secret=SECRET, style="github")
     app.view("v", "SELECT key, text FROM clicks")
     app.view("w", "SELECT 1")
     return app

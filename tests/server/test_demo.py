@@ -64,7 +64,7 @@ def test_poison_is_set_aside(broken: Broken) -> None:
     assert incident["state"] == "green", incident
     assert "page_views, offset 3, by v" in incident["steps"][1]["text"]
     letters = broken.client.get("/dead-letters").json()
-    assert {letter["kind"] for letter in letters["letters"]} == {"misfit", "refused"}
+    assert {letter["kind"] for letter in letters["letters"]} == {"rejected", "refused"}
 
 
 def test_a_view_that_is_wrong_is_red(broken: Broken) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from headwater.engine.publication import BatchCommit, Excluded
 from headwater.errors import RecordFailed
 from headwater.log.embedded.position import commit_position
-from headwater.model.inlets import Hook
+from headwater.model.receivers import WebhookIn
 from headwater.server.service import Running
 from headwater.server.signatures import sign
 from tests.server.shop import SECRET, Shop, opened
@@ -141,7 +141,7 @@ def test_dead_letters_are_sent_again_once_or_discarded(shop: Shop) -> None:
     shop.client.post("/topics/orders/records", json=[{"id": "x", "country": "DE"}, {"id": "y"}, {"id": 3}])
     first, second = sorted(letters(shop), key=lambda letter: letter["offset"])
     assert (first["kind"], first["topic"], first["original"]["text"]) == (
-        "misfit",
+        "rejected",
         "orders",
         '{"id":"x","country":"DE"}',
     )
@@ -181,7 +181,7 @@ def test_an_unknown_dead_letter(shop: Shop) -> None:
 
 def test_a_webhook_is_taken_once(shop: Shop) -> None:
     body = json.dumps({"action": "opened"}).encode()
-    hook = Hook("github", "pushes", "github", (SECRET,))
+    hook = WebhookIn("github", "pushes", "github", (SECRET,))
     headers = {**sign(hook, "d-1", body, datetime.now(UTC)), "Content-Type": "application/json", "X-GitHub-Event": "pr"}
     first = shop.client.post("/hooks/github", content=body, headers=headers)
     again = shop.client.post("/hooks/github", content=body, headers=headers)

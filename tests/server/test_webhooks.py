@@ -40,7 +40,7 @@ def sink(shop: Shop) -> tuple[dict[str, Any], dict[str, Any]]:
 def test_it_is_shown_as_a_sink_with_its_lag_and_its_last_error(shop: Shop) -> None:
     with receiving() as receiver:
         target = receiver.url.partition("/hook")[0]
-        shop.app.webhook("mail", view="v", url=receiver.url, secret=SECRET, start="content", allow_private=True)
+        shop.app.webhook_out("mail", view="v", url=receiver.url, secret=SECRET, start="content", allow_private=True)
         node, edge = sink(shop)
         assert (edge["from"], edge["lag"]) == ("view:v", None)
         assert (node["status"], node["target"], node["deliveries"]) == ("running", target, 0)
@@ -70,17 +70,17 @@ def test_it_is_shown_as_a_sink_with_its_lag_and_its_last_error(shop: Shop) -> No
 
 
 def test_a_webhook_that_is_declared_wrongly_is_refused(shop: Shop) -> None:
-    shop.app.webhook("mail", view="v", url="https://example.com/hush", secret=["new", "old"])
+    shop.app.webhook_out("mail", view="v", url="https://example.com/hush", secret=["new", "old"])
     with pytest.raises(UsageError, match="two sinks called 'mail'"):
-        shop.app.webhook("mail", view="v", url="https://example.com/", secret="s")
+        shop.app.webhook_out("mail", view="v", url="https://example.com/", secret="s")
     with pytest.raises(UsageError, match="not a valid sink name"):
-        shop.app.webhook("../mail", view="v", url="https://example.com/", secret="s")
+        shop.app.webhook_out("../mail", view="v", url="https://example.com/", secret="s")
     with pytest.raises(UsageError, match="HTTPS only"):
-        shop.app.webhook("plain", view="v", url="http://example.com/", secret="s")
+        shop.app.webhook_out("plain", view="v", url="http://example.com/", secret="s")
     assert list(shop.app.sinks) == ["mail"]
     assert len(feeds_of(shop.app)) == 1
     with pytest.raises(UsageError, match="'later'"):
-        shop.app.webhook("late", view="v", url="https://example.com/", secret="s", start="later")  # type: ignore[arg-type]
-    shop.app.webhook("lost", view="nowhere", url="https://example.com/", secret="s")
+        shop.app.webhook_out("late", view="v", url="https://example.com/", secret="s", start="later")  # type: ignore[arg-type]
+    shop.app.webhook_out("lost", view="nowhere", url="https://example.com/", secret="s")
     with pytest.raises(UnknownView):
         feeds_of(shop.app)

@@ -21,7 +21,7 @@ SIGNALS = {
     "headwater.engine.sinks.feed._Paused": "ends a feed until the next run",
     "headwater.engine.sinks.feed._Stopped": "ends a feed",
     "headwater.engine.sinks.port.CannotContinue": "a feed begins again",
-    "headwater.model.coercion.Misfit": "becomes a rejected record",
+    "headwater.model.coercion.Rejection": "becomes a rejected record",
     "headwater.model.strict_json.DuplicateKey": "becomes a rejected record",
     "headwater.server.hub._Ended": "ends a subscriber's stream",
     "headwater.server.queries.forking.WorkerGone": "the query is run by another worker",

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from headwater.model.inlets import Hook
+from headwater.model.receivers import WebhookIn
 from headwater.server.signatures import check
 
 SECRET = "it is a secret"
@@ -52,7 +52,7 @@ class Receiver:
     def take(self, request: BaseHTTPRequestHandler) -> None:
         body = request.rfile.read(int(request.headers["Content-Length"]))
         headers = {name.lower(): value for name, value in request.headers.items()}
-        identity = check(Hook("h", "t", "standard", (SECRET,)), headers, body, datetime.now(UTC)).id
+        identity = check(WebhookIn("h", "t", "standard", (SECRET,)), headers, body, datetime.now(UTC)).id
         assert self.bodies.setdefault(identity, body) == body, "the same id has the same body"
         assert request.path == "/hook?key=hush"
         self.hosts.append(headers["host"])

@@ -14,9 +14,9 @@ from headwater.cli.beginning import beginning_of
 from headwater.cli.debezium import as_records
 from headwater.cli.failures import FAILED, report
 from headwater.cli.inputs import STDIN, Format, InputBatch, check_file, format_of, json_batches, parquet_batches
-from headwater.cli.misfits import misfit
 from headwater.cli.output import complain, count, hint, print_json, say, warn
 from headwater.cli.progress import Bar, uninterrupted
+from headwater.cli.rejections import rejection
 from headwater.errors import HeadwaterError, Indeterminate, InternalError, InvalidRecords, UsageError
 from headwater.log.port import Log
 from headwater.model.position import Position
@@ -194,7 +194,7 @@ def _append_all(appender: Appender, request: Request, batches: Iterator[InputBat
 def _name_rejected(error: InvalidRecords, lines: Sequence[int], place: str) -> None:
     for rejected in error.rejected[:REJECTED_SHOWN_MAX]:
         where = f"{place.capitalize()} {lines[rejected.index]}"
-        complain(f"{where} does not fit topic {error.topic!r}: {misfit(rejected)}.")
+        complain(f"{where} does not fit topic {error.topic!r}: {rejection(rejected)}.")
     more = len(error.rejected) - REJECTED_SHOWN_MAX
     if more > 0:
         say(f"({more:,} more of this batch do not fit either.)")

@@ -87,7 +87,7 @@ def retain(
         if limit:
             _ask_to_delete(log, files, limit, yes=yes)
         if bytes_max is not None:
-            files.keep_at_most(limit)
+            files.set_max_bytes(limit)
             say("The log has no limit from now on." if limit is None else _lasting(limit))
         report = files.upkeep()
         cap, size = files.bytes_max, sum(size.bytes for topic in log.topics() for size in log.sizes(topic.name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Self, Unpack
 
@@ -14,8 +14,8 @@ from headwater.client.answers import Appended, Change, Row, Rows
 from headwater.client.connections import SILENCE_SECONDS, arguments, lost, settings
 from headwater.client.following import Following
 from headwater.client.options import Reading
-from headwater.client.protocol import Exchange, Pause, Request, Response, Result
-from headwater.errors import AnswerLost, ServerUnavailable
+from headwater.client.protocol import Exchange, Pause, Response, Result
+from headwater.errors import ServerUnavailable
 
 
 class AsyncClient:
@@ -60,31 +60,24 @@ class AsyncClient:
         """As `Client.query`."""
         return await self._run(protocol.query(sql, limit=limit, **reading))
 
-    async def subscribe(self, view: str, *, after: str | None = None) -> AsyncIterator[Change]:
-        """As `Client.subscribe`."""
+    async def subscribe(self, view: str, *, after: str | None = None) -> AsyncGenerator[Change]:
+        """As `Client.subscribe`. Close it with `contextlib.aclosing` when you leave it before its end."""
         following, failures = Following(after), 0
         while True:
             following.connected()
-            with suppress(AnswerLost, ServerUnavailable):
-                async for change in self._stream(protocol.changes(view, following.after), following):
-                    failures = 0
-                    yield change
+            given = {**arguments(protocol.changes(view, following.after)), "timeout": SILENCE_SECONDS}
+            # In one generator: two that are closed by the event loop would be closed at once.
+            with suppress(httpx.TransportError, ServerUnavailable):
+                async with self._http.stream(**given) as response:
+                    if response.status_code >= 400:
+                        protocol.check(Response(response.status_code, await response.aread()))
+                    async for line in response.aiter_lines():
+                        change = following.line(line)
+                        if change is not None:
+                            failures = 0
+                            yield change
             failures += 1
             await asyncio.sleep(protocol.pause_before(failures).seconds)
-
-    async def _stream(self, request: Request, following: Following) -> AsyncIterator[Change]:
-        """The changes of one connection, until it ends."""
-        given = {**arguments(request), "timeout": SILENCE_SECONDS}
-        try:
-            async with self._http.stream(**given) as response:
-                if response.status_code >= 400:
-                    protocol.check(Response(response.status_code, await response.aread()))
-                async for line in response.aiter_lines():
-                    change = following.line(line)
-                    if change is not None:
-                        yield change
-        except httpx.TransportError as error:
-            raise lost(error) from error
 
     async def _run(self, exchange: Exchange[Result]) -> Result:
         try:

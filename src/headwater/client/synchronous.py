@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Self, Unpack
 
@@ -14,8 +14,8 @@ from headwater.client.answers import Appended, Change, Row, Rows
 from headwater.client.connections import SILENCE_SECONDS, arguments, lost, settings
 from headwater.client.following import Following
 from headwater.client.options import Reading
-from headwater.client.protocol import Exchange, Pause, Request, Response, Result
-from headwater.errors import AnswerLost, ServerUnavailable
+from headwater.client.protocol import Exchange, Pause, Response, Result
+from headwater.errors import ServerUnavailable
 
 
 class Client:
@@ -68,7 +68,7 @@ class Client:
         """Runs SQL (DuckDB's) over all views, as of one position."""
         return self._run(protocol.query(sql, limit=limit, **reading))
 
-    def subscribe(self, view: str, *, after: str | None = None) -> Iterator[Change]:
+    def subscribe(self, view: str, *, after: str | None = None) -> Generator[Change]:
         """The content of a view and then every change, or every change after the one with an id; it does not end.
 
         After a lost connection it resumes, with no gap and nothing twice. If the server no longer has the changes in
@@ -77,26 +77,17 @@ class Client:
         following, failures = Following(after), 0
         while True:
             following.connected()
-            with suppress(AnswerLost, ServerUnavailable):
-                for change in self._stream(protocol.changes(view, following.after), following):
-                    failures = 0
-                    yield change
-            failures += 1
-            time.sleep(protocol.pause_before(failures).seconds)
-
-    def _stream(self, request: Request, following: Following) -> Iterator[Change]:
-        """The changes of one connection, until it ends."""
-        given = {**arguments(request), "timeout": SILENCE_SECONDS}
-        try:
-            with self._http.stream(**given) as response:
+            given = {**arguments(protocol.changes(view, following.after)), "timeout": SILENCE_SECONDS}
+            with suppress(httpx.TransportError, ServerUnavailable), self._http.stream(**given) as response:
                 if response.status_code >= 400:
                     protocol.check(Response(response.status_code, response.read()))
                 for line in response.iter_lines():
                     change = following.line(line)
                     if change is not None:
+                        failures = 0
                         yield change
-        except httpx.TransportError as error:
-            raise lost(error) from error
+            failures += 1
+            time.sleep(protocol.pause_before(failures).seconds)
 
     def _run(self, exchange: Exchange[Result]) -> Result:
         try:

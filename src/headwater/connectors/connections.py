@@ -117,7 +117,7 @@ class Connected:
         """
         self._connections.add_sink(name, view, to, start, options)
 
-    def webhook(
+    def webhook_out(
         self,
         name: str,
         *,

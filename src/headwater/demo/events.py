@@ -20,8 +20,8 @@ BURST_VISITS = 4000
 def poison(now: datetime) -> list[PageView]:
     """Two records: one whose time is none, which the topic refuses, and one on which a view's cast fails."""
     session = f"poison-{int(now.timestamp()):x}"
-    misfit = page_view(session, 1, 1, "view", "desktop", now) | {"at": "half past nine"}
-    return [misfit, page_view(session, 1, 1, "view", "desktop", now) | {"seconds": "a while"}]
+    rejection = page_view(session, 1, 1, "view", "desktop", now) | {"at": "half past nine"}
+    return [rejection, page_view(session, 1, 1, "view", "desktop", now) | {"seconds": "a while"}]
 
 
 def late(now: datetime, count: int = LATE_COUNT) -> list[PageView]:

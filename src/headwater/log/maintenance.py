@@ -114,10 +114,10 @@ class Maintenance(ABC):
     @property
     @abstractmethod
     def bytes_max(self) -> int | None:
-        """The cap of the log that `keep_at_most` has set; None if there is none."""
+        """The cap of the log that `set_max_bytes` has set; None if there is none."""
 
     @abstractmethod
-    def keep_at_most(self, bytes_max: int | None) -> None:
+    def set_max_bytes(self, bytes_max: int | None) -> None:
         """Caps the log: the oldest segments of topics with cleanup='delete' go first. None lifts the cap."""
 
     @abstractmethod

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headwater.errors import RejectedRecord, SchemaError
 from headwater.model.casting import cast_column, python_value
-from headwater.model.coercion import Misfit, describe, unknown_field
+from headwater.model.coercion import Rejection, describe, unknown_field
 from headwater.model.columns import Column, build_column
 from headwater.model.ddl import format_type
 
@@ -29,25 +29,25 @@ class Input(Protocol):
     names: set[str]
     count: int
 
-    def misfits(self, known: Sequence[str]) -> dict[int, Misfit]:
+    def rejections(self, known: Sequence[str]) -> dict[int, Rejection]:
         """The records that have other fields than the known ones, or are no records at all, by row number."""
 
-    def column(self, field: pa.Field) -> tuple[Column, dict[int, Misfit]]: ...
+    def column(self, field: pa.Field) -> tuple[Column, dict[int, Rejection]]: ...
 
     def original(self, row: int) -> bytes: ...
 
 
 class PythonInput:
-    """Mappings; `misfits` are those known to be none, `original` gives the text that a row came from."""
+    """Mappings; `rejections` are those known to be none, `original` gives the text that a row came from."""
 
     def __init__(
         self,
         rows: Sequence[object],
-        misfits: Mapping[int, Misfit] | None = None,
+        rejections: Mapping[int, Rejection] | None = None,
         original: Callable[[int], bytes] | None = None,
     ) -> None:
         self._given = rows
-        self._misfits = dict(misfits or {})
+        self._rejections = dict(rejections or {})
         self._rows = self._mappings(rows)
         self._original = original
         self._plain = set(map(type, self._rows)) <= {dict}
@@ -59,12 +59,12 @@ class PythonInput:
             return cast("Sequence[Mapping[str, object]]", rows)
         for at, row in enumerate(rows):
             if not isinstance(row, Mapping):
-                self._misfits.setdefault(at, Misfit("a mapping of column names to values", describe(row)))
+                self._rejections.setdefault(at, Rejection("a mapping of column names to values", describe(row)))
         return [row if isinstance(row, Mapping) else {} for row in rows]
 
-    def misfits(self, known: Sequence[str]) -> dict[int, Misfit]:
+    def rejections(self, known: Sequence[str]) -> dict[int, Rejection]:
         unknown = self.names.difference(known)
-        found = dict(self._misfits)
+        found = dict(self._rejections)
         if unknown:
             for at, row in enumerate(self._rows):
                 for name in row:
@@ -72,7 +72,7 @@ class PythonInput:
                         found.setdefault(at, unknown_field(known, row[name], str(name)))
         return found
 
-    def column(self, field: pa.Field) -> tuple[Column, dict[int, Misfit]]:
+    def column(self, field: pa.Field) -> tuple[Column, dict[int, Rejection]]:
         if field.name not in self.names:
             return pa.nulls(self.count, field.type), {}
         return build_column(self._values(field.name), field.type)
@@ -102,14 +102,14 @@ class ArrowInput:
                     f"The table has column {name!r} more than once.", column=name, hint="Rename or drop one of them."
                 )
 
-    def misfits(self, known: Sequence[str]) -> dict[int, Misfit]:
+    def rejections(self, known: Sequence[str]) -> dict[int, Rejection]:
         unknown = [name for name in self._table.column_names if name not in known]
         if not unknown:
             return {}
         values = map(python_value, self._table.column(unknown[0]))
         return {at: unknown_field(known, value, unknown[0]) for at, value in enumerate(values)}
 
-    def column(self, field: pa.Field) -> tuple[Column, dict[int, Misfit]]:
+    def column(self, field: pa.Field) -> tuple[Column, dict[int, Rejection]]:
         if field.name not in self.names:
             return pa.nulls(self.count, field.type), {}
         return cast_column(self._table.column(field.name), field.type)
@@ -132,25 +132,25 @@ def assemble(given: Input, schema: pa.Schema, key: tuple[str, ...]) -> tuple[pa.
             raise SchemaError(f"The key has {name!r}, which is no column.", column=name, hint="Add it to the schema.")
     fields = [field.with_nullable(True) for field in schema]
     fields += [field for field in _OPTIONAL if field.name in given.names]
-    misfits = given.misfits([*schema.names, *_OPTIONAL.names])
+    rejections = given.rejections([*schema.names, *_OPTIONAL.names])
     columns: dict[str, Column] = {}
     for field in fields:
         columns[field.name], faults = given.column(field)
-        _add(misfits, field.name, faults)
+        _add(rejections, field.name, faults)
     if "_deleted" in columns:
         columns["_deleted"] = columns["_deleted"].fill_null(False)
     for field in schema:
-        _add(misfits, field.name, _missing(field, columns, is_key=field.name in key))
+        _add(rejections, field.name, _missing(field, columns, is_key=field.name in key))
     table = pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
-    return _without(table, misfits), _rejected(misfits, given.original)
+    return _without(table, rejections), _rejected(rejections, given.original)
 
 
-def _add(misfits: dict[int, Misfit], name: str, faults: Mapping[int, Misfit]) -> None:
+def _add(rejections: dict[int, Rejection], name: str, faults: Mapping[int, Rejection]) -> None:
     for row, fault in faults.items():
-        misfits.setdefault(row, fault.inside(name))
+        rejections.setdefault(row, fault.inside(name))
 
 
-def _missing(field: pa.Field, columns: Mapping[str, Column], *, is_key: bool) -> dict[int, Misfit]:
+def _missing(field: pa.Field, columns: Mapping[str, Column], *, is_key: bool) -> dict[int, Rejection]:
     """The rows where a value has to be and is not."""
     if (field.nullable and not is_key) or not columns[field.name].null_count:
         return {}
@@ -158,7 +158,7 @@ def _missing(field: pa.Field, columns: Mapping[str, Column], *, is_key: bool) ->
     if not is_key and "_deleted" in columns:
         missing &= ~_mask(columns["_deleted"])
     expected = f"{format_type(field.type)} NOT NULL{' (part of the key)' if is_key else ''}"
-    return {int(row): Misfit(expected, "null") for row in np.flatnonzero(missing)}
+    return {int(row): Rejection(expected, "null") for row in np.flatnonzero(missing)}
 
 
 def _mask(column: Column) -> npt.NDArray[np.bool_]:
@@ -167,16 +167,16 @@ def _mask(column: Column) -> npt.NDArray[np.bool_]:
     return np.array(column.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
-def _without(table: pa.Table, misfits: Mapping[int, Misfit]) -> pa.Table:
-    if not misfits:
+def _without(table: pa.Table, rejections: Mapping[int, Rejection]) -> pa.Table:
+    if not rejections:
         return table
     fits = np.ones(len(table), np.bool_)
-    fits[list(misfits)] = False
+    fits[list(rejections)] = False
     return table.filter(pa.array(fits))
 
 
-def _rejected(misfits: Mapping[int, Misfit], original: Callable[[int], bytes]) -> list[RejectedRecord]:
+def _rejected(rejections: Mapping[int, Rejection], original: Callable[[int], bytes]) -> list[RejectedRecord]:
     return [
         RejectedRecord(row, fault.where or None, fault.expected, fault.got, original(row))
-        for row, fault in sorted(misfits.items())
+        for row, fault in sorted(rejections.items())
     ]

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from headwater.model.coercion import Misfit, coercer, describe
+from headwater.model.coercion import Rejection, coercer, describe
 from headwater.model.columns import Column, in_calendar, parse_decimals, parse_timestamps, to_single
 
 _INT64_DIGITS = 19
 _DECIMAL_PRECISION_MAX = 38
 
 
-def cast_column(column: pa.ChunkedArray, arrow: pa.DataType) -> tuple[Column, dict[int, Misfit]]:
+def cast_column(column: pa.ChunkedArray, arrow: pa.DataType) -> tuple[Column, dict[int, Rejection]]:
     """The column as one of type `arrow`, and by row number the values that do not fit, which are null in it."""
     column = _decoded(column)
     cast = _cast(column, arrow)
@@ -185,16 +185,16 @@ def _is_sound_inside(array: pa.Array, arrow: pa.DataType) -> bool:
     return all((field.nullable or not child.null_count) and _is_sound(child, field.type) for field, child in children)
 
 
-def _one_by_one(column: pa.ChunkedArray, arrow: pa.DataType) -> tuple[Column, dict[int, Misfit]]:
+def _one_by_one(column: pa.ChunkedArray, arrow: pa.DataType) -> tuple[Column, dict[int, Rejection]]:
     coerce = coercer(arrow)
     values: list[object] = [None] * len(column)
-    misfits: dict[int, Misfit] = {}
+    rejections: dict[int, Rejection] = {}
     for at, scalar in enumerate(column):
         value = python_value(scalar)
         if value is not None:
             try:
                 values[at] = coerce(value)
-            except Misfit as misfit:
-                got = misfit.got if misfit.where else describe(value, str(column.type))
-                misfits[at] = Misfit(misfit.expected, got, misfit.where)
-    return pa.array(values, arrow), misfits
+            except Rejection as rejection:
+                got = rejection.got if rejection.where else describe(value, str(column.type))
+                rejections[at] = Rejection(rejection.expected, got, rejection.where)
+    return pa.array(values, arrow), rejections

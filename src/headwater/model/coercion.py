@@ -30,16 +30,16 @@ _TIMESTAMP = re.compile(
 _EXACT = Context(prec=80)
 
 
-class Misfit(Exception):
+class Rejection(Exception):
     """A value that does not fit: where inside the column, what was expected, what was there."""
 
     def __init__(self, expected: str, got: str, where: str = "") -> None:
         super().__init__(expected, got, where)
         self.expected, self.got, self.where = expected, got, where
 
-    def inside(self, where: str) -> Misfit:
-        """The same misfit as seen from the value that holds this one."""
-        return Misfit(self.expected, self.got, where + self.where)
+    def inside(self, where: str) -> Rejection:
+        """The same rejection as seen from the value that holds this one."""
+        return Rejection(self.expected, self.got, where + self.where)
 
 
 def describe(value: object, kind: str | None = None) -> str:
@@ -52,7 +52,7 @@ def describe(value: object, kind: str | None = None) -> str:
 
 
 def coercer(arrow: pa.DataType) -> Coercer:
-    """The function that turns a Python value, not None, into the one `pa.array` stores exactly; raises Misfit."""
+    """The function that turns a Python value, not None, into the one `pa.array` stores exactly; raises Rejection."""
     if pat.is_integer(arrow):
         return _integer(arrow)
     if pat.is_floating(arrow):
@@ -76,7 +76,7 @@ def _integer(arrow: pa.DataType) -> Coercer:
     def coerce(value: object) -> int:
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and -limit <= int(value) < limit:
             return int(value)
-        raise Misfit(f"{format_type(arrow)} ({-limit} to {limit - 1})", describe(value))
+        raise Rejection(f"{format_type(arrow)} ({-limit} to {limit - 1})", describe(value))
 
     return coerce
 
@@ -97,7 +97,7 @@ def _float(arrow: pa.DataType) -> Coercer:
             number = float(value)
             if not value.is_finite() or abs(number) < limit:
                 return number
-        raise Misfit(format_type(arrow), describe(value))
+        raise Rejection(format_type(arrow), describe(value))
 
     return coerce
 
@@ -109,11 +109,11 @@ def _decimal(arrow: pa.DataType) -> Coercer:
     def coerce(value: object) -> Decimal:
         number = _as_decimal(value)
         if number is None or not number.is_finite() or (number and number.adjusted() >= integer_digits):
-            raise Misfit(format_type(arrow), describe(value))
+            raise Rejection(format_type(arrow), describe(value))
         _, digits, exponent = number.as_tuple()
         lost = -(int(exponent) + scale)
         if lost > 0 and any(digits[-lost:]):
-            raise Misfit(f"{format_type(arrow)}, so at most {scale} digits after the point", describe(value))
+            raise Rejection(f"{format_type(arrow)}, so at most {scale} digits after the point", describe(value))
         return number.quantize(unit, context=_EXACT) if number else Decimal(0)
 
     return coerce
@@ -134,19 +134,19 @@ def _as_decimal(value: object) -> Decimal | None:
 def _timestamp(value: object) -> datetime:
     moment = _as_datetime(value)
     if moment is None:
-        raise Misfit("timestamp (ISO 8601 text or a datetime)", describe(value))
+        raise Rejection("timestamp (ISO 8601 text or a datetime)", describe(value))
     if moment.tzinfo is None:
         return moment.replace(tzinfo=UTC)
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise Misfit("timestamp from year 1 to 9999", describe(value)) from None
+        raise Rejection("timestamp from year 1 to 9999", describe(value)) from None
 
 
 def _timestamp_ntz(value: object) -> datetime:
     moment = _as_datetime(value)
     if moment is None or moment.tzinfo is not None:
-        raise Misfit("timestamp_ntz (ISO 8601 text or a datetime, without a zone)", describe(value))
+        raise Rejection("timestamp_ntz (ISO 8601 text or a datetime, without a zone)", describe(value))
     return moment
 
 
@@ -166,7 +166,7 @@ def _date(value: object) -> date:
             return parsed
     elif isinstance(value, date) and not isinstance(value, datetime):
         return value
-    raise Misfit("date (YYYY-MM-DD or a date)", describe(value))
+    raise Rejection("date (YYYY-MM-DD or a date)", describe(value))
 
 
 def _parse(parser: Callable[[str], _T], text: str) -> _T | None:
@@ -181,22 +181,22 @@ def _string(value: object) -> str:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise Misfit("string that UTF-8 can encode", describe(value)) from None
+            raise Rejection("string that UTF-8 can encode", describe(value)) from None
         return value
-    raise Misfit("string", describe(value))
+    raise Rejection("string", describe(value))
 
 
 def _binary(value: object) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     hint = " (bytes; encode text, decode base64 first)" if isinstance(value, str) else ""
-    raise Misfit(f"binary{hint}", describe(value))
+    raise Rejection(f"binary{hint}", describe(value))
 
 
 def _boolean(value: object) -> bool:
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    raise Misfit("boolean", describe(value))
+    raise Rejection("boolean", describe(value))
 
 
 _PLAIN: dict[pa.DataType, Coercer] = {
@@ -212,7 +212,7 @@ def _array(arrow: pa.DataType) -> Coercer:
 
     def coerce(value: object) -> list[object]:
         if not isinstance(value, (list, tuple)):
-            raise Misfit(format_type(arrow), describe(value))
+            raise Rejection(format_type(arrow), describe(value))
         return [_inside(element, item, f"[{at}]") for at, item in enumerate(value)]
 
     return coerce
@@ -223,13 +223,13 @@ def _struct(arrow: pa.DataType) -> Coercer:
 
     def coerce(value: object) -> dict[str, object]:
         if not isinstance(value, Mapping):
-            raise Misfit(format_type(arrow), describe(value))
+            raise Rejection(format_type(arrow), describe(value))
         for name in value:
             if name not in fields:
                 raise unknown_field(fields, value[name], f".{name}")
         for name, (field, _) in fields.items():
             if not field.nullable and value.get(name) is None:
-                raise Misfit(f"{format_type(field.type)} NOT NULL", "null", f".{name}")
+                raise Rejection(f"{format_type(field.type)} NOT NULL", "null", f".{name}")
         return {name: _inside(inner, value.get(name), f".{name}") for name, (_, inner) in fields.items()}
 
     return coerce
@@ -241,7 +241,7 @@ def _map(arrow: pa.DataType) -> Coercer:
     def coerce(value: object) -> list[tuple[object, object]]:
         pairs = [(_inside(key, k, " key"), _inside(item, v, f"[{k!r}]")) for k, v in _pairs(value, arrow)]
         if any(k is None for k, _ in pairs) or len({repr(k) for k, _ in pairs}) < len(pairs):
-            raise Misfit(f"{format_type(arrow)} with distinct keys, none of them null", describe(value))
+            raise Rejection(f"{format_type(arrow)} with distinct keys, none of them null", describe(value))
         return pairs
 
     return coerce
@@ -252,7 +252,7 @@ def _pairs(value: object, arrow: pa.DataType) -> list[tuple[object, object]]:
         return list(value.items())
     if isinstance(value, (list, tuple)) and all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in value):
         return [(pair[0], pair[1]) for pair in value]
-    raise Misfit(f"{format_type(arrow)} (a mapping, or a list of pairs)", describe(value))
+    raise Rejection(f"{format_type(arrow)} (a mapping, or a list of pairs)", describe(value))
 
 
 def _inside(inner: Coercer, value: object, where: str) -> object:
@@ -260,10 +260,10 @@ def _inside(inner: Coercer, value: object, where: str) -> object:
         return None
     try:
         return inner(value)
-    except Misfit as misfit:
-        raise misfit.inside(where) from None
+    except Rejection as rejection:
+        raise rejection.inside(where) from None
 
 
-def unknown_field(known: Iterable[str], value: object, where: str = "") -> Misfit:
-    """The misfit for a field that the schema does not have."""
-    return Misfit(f"one of {', '.join(known)}", f"an unknown field with {describe(value)}", where)
+def unknown_field(known: Iterable[str], value: object, where: str = "") -> Rejection:
+    """The rejection for a field that the schema does not have."""
+    return Rejection(f"one of {', '.join(known)}", f"an unknown field with {describe(value)}", where)

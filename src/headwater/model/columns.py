@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from headwater.model.coercion import FLOAT32_LIMIT, Misfit, coercer
+from headwater.model.coercion import FLOAT32_LIMIT, Rejection, coercer
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 Values: TypeAlias = Sequence[object]
@@ -35,24 +35,24 @@ _CALENDAR_MICROSECONDS = (_CALENDAR_DAYS[0] * 86_400_000_000, (_CALENDAR_DAYS[1]
 _SAFE = Context(prec=38, Emin=-1, Emax=37, traps=[Clamped, InvalidOperation, Overflow, Rounded])
 
 
-def build_column(values: Values, arrow: pa.DataType) -> tuple[Column, dict[int, Misfit]]:
+def build_column(values: Values, arrow: pa.DataType) -> tuple[Column, dict[int, Rejection]]:
     """The values as an array, and by row number those that do not fit, which are null in the array."""
     column = vectorised(values, arrow)
     return (column, {}) if column is not None else one_by_one(values, arrow)
 
 
-def one_by_one(values: Values, arrow: pa.DataType) -> tuple[Column, dict[int, Misfit]]:
+def one_by_one(values: Values, arrow: pa.DataType) -> tuple[Column, dict[int, Rejection]]:
     """As `build_column`, without the shortcut: the definition of what fits."""
     coerce = coercer(arrow)
     coerced: list[object] = [None] * len(values)
-    misfits: dict[int, Misfit] = {}
+    rejections: dict[int, Rejection] = {}
     for at, value in enumerate(values):
         if value is not None:
             try:
                 coerced[at] = coerce(value)
-            except Misfit as misfit:
-                misfits[at] = misfit
-    return pa.array(coerced, arrow), misfits
+            except Rejection as rejection:
+                rejections[at] = rejection
+    return pa.array(coerced, arrow), rejections
 
 
 def vectorised(values: Values, arrow: pa.DataType) -> Column | None:

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from headwater.model.coercion import Misfit, describe
+from headwater.model.coercion import Rejection, describe
 from headwater.model.strict_json import duplicate_keys
 
-Decoded: TypeAlias = tuple[Sequence[Mapping[str, object]], dict[int, Misfit]]
+Decoded: TypeAlias = tuple[Sequence[Mapping[str, object]], dict[int, Rejection]]
 
 
 # An exponent that no Decimal has is JSON by the letter, and of no use.
@@ -35,8 +35,8 @@ def decode(lines: Sequence[bytes], *, exact: bool) -> Decoded:
     otherwise a float.
     """
     decoder = json.JSONDecoder(parse_float=Decimal if exact else None, parse_constant=_refuse_constant)
-    rows, misfits = _decode_all(lines, decoder) or _decode_each(lines, decoder)
-    return _without_duplicates(lines, rows, misfits)
+    rows, rejections = _decode_all(lines, decoder) or _decode_each(lines, decoder)
+    return _without_duplicates(lines, rows, rejections)
 
 
 def with_binary(rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> Sequence[Mapping[str, object]]:
@@ -88,26 +88,26 @@ def _decode_all(lines: Sequence[bytes], decoder: json.JSONDecoder) -> Decoded | 
 
 def _decode_each(lines: Sequence[bytes], decoder: json.JSONDecoder) -> Decoded:
     rows: list[Mapping[str, object]] = []
-    misfits: dict[int, Misfit] = {}
+    rejections: dict[int, Rejection] = {}
     for at, line in enumerate(lines):
         try:
             row = decoder.decode(line.decode())
         except _NOT_JSON:
             row = None
         if not isinstance(row, dict):
-            misfits[at] = Misfit("a JSON object", describe(line))
+            rejections[at] = Rejection("a JSON object", describe(line))
         rows.append(row if isinstance(row, dict) else {})
-    return rows, misfits
+    return rows, rejections
 
 
 def _without_duplicates(
-    lines: Sequence[bytes], rows: Sequence[Mapping[str, object]], misfits: dict[int, Misfit]
+    lines: Sequence[bytes], rows: Sequence[Mapping[str, object]], rejections: dict[int, Rejection]
 ) -> Decoded:
-    doubled = duplicate_keys(lines, list(map(len, rows)), all_json=not misfits)
+    doubled = duplicate_keys(lines, list(map(len, rows)), all_json=not rejections)
     if not doubled:
-        return rows, misfits
+        return rows, rejections
     kept = [{} if at in doubled else row for at, row in enumerate(rows)]
-    return kept, {**misfits, **{at: Misfit("one value", "several", key) for at, key in doubled.items()}}
+    return kept, {**rejections, **{at: Rejection("one value", "several", key) for at, key in doubled.items()}}
 
 
 def _refuse_constant(name: str) -> object:

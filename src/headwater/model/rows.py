@@ -49,5 +49,5 @@ def parse_json_lines(
 
 
 def _lines_input(lines: Sequence[bytes], schema: pa.Schema, *, exact: bool) -> PythonInput:
-    rows, misfits = jsonlines.decode(lines, exact=exact)
-    return PythonInput(jsonlines.with_binary(rows, schema), misfits, lines.__getitem__)
+    rows, rejections = jsonlines.decode(lines, exact=exact)
+    return PythonInput(jsonlines.with_binary(rows, schema), rejections, lines.__getitem__)

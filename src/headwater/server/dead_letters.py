@@ -100,16 +100,16 @@ def letters(service: Service) -> Iterator[dict[str, object]]:
     dealt = {one.name: one.value for one in service.log.bookmarks.beginning(BOOKMARK_PREFIX)}
     for topic in sorted(dead_letter_topics(service.log.topics())):
         page = read_page(service.log, topic, Start("earliest"), SCANNED_MAX, [], SCANNED_MAX)
-        yield from (_misfit(topic, record, dealt) for record in page.records)
+        yield from (_rejected(topic, record, dealt) for record in page.records)
     for one in service.reader.excluded():
         yield _refused(service, one, dealt)
 
 
-def _misfit(topic: str, record: dict[str, object], dealt: dict[str, object]) -> dict[str, object]:
+def _rejected(topic: str, record: dict[str, object], dealt: dict[str, object]) -> dict[str, object]:
     value = record["value"]
     assert isinstance(value, dict), "a dead-letter topic has no key, so nothing in it is deleted"
     place = Place(topic, int(str(record["partition"])), int(str(record["offset"])))
-    about = {"kind": "misfit", "topic": value["topic"], "view": None, "reason": value["reason"], "at": record["at"]}
+    about = {"kind": "rejected", "topic": value["topic"], "view": None, "reason": value["reason"], "at": record["at"]}
     return _letter(place, about, dealt, {"base64": value["original"], "text": _text(str(value["original"]))})
 
 
@@ -174,7 +174,7 @@ def find(service: Service, identity: str) -> dict[str, object]:
         raise _unknown(identity) from error
     if not page.records or page.records[0]["offset"] != place.offset:
         raise _unknown(identity)
-    return _misfit(place.topic, page.records[0], dealt)
+    return _rejected(place.topic, page.records[0], dealt)
 
 
 async def send(call: Call) -> Response:

@@ -129,12 +129,12 @@ def _freshness(service: Service, current: Generation | None) -> float | None:
 
 
 def _sources(service: Service, nodes: list[dict[str, object]], edges: list[dict[str, object]]) -> None:
-    for hook in service.app.hooks.values():
+    for hook in service.app.webhooks_in.values():
         nodes.append(_node("hook", hook.name, style=hook.style))
         edges.append(_edge("hook", hook.name, "topic", hook.topic, None))
     if service.statsd is not None:
         nodes.append(_node("statsd", "statsd", **service.statsd.to_json()))
-        edges.append(_edge("statsd", "statsd", "topic", service.statsd.inlet.topic, None))
+        edges.append(_edge("statsd", "statsd", "topic", service.statsd.receiver.topic, None))
     topics = [topic.name for topic in service.log.topics()]
     for name, process in service.processes.captures().items():
         source = service.app.sources[name]

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from starlette.responses import Response
 
 from headwater.errors import Refused
-from headwater.model.inlets import Hook
 from headwater.model.position import Position
+from headwater.model.receivers import WebhookIn
 from headwater.model.strict_json import DuplicateKey, duplicate_key
 from headwater.server import bodies, signatures
 from headwater.server.answers import answer
@@ -25,7 +25,7 @@ TAG = "Hooks"
 
 async def receive(call: Call) -> Response:
     service = call.service
-    hook = service.app.hooks.get(call["name"])
+    hook = service.app.webhooks_in.get(call["name"])
     if hook is None:
         raise Refused(404, "unknown_hook", f"There is no hook {call['name'][:100]!r}.")
     async with call.body(service.limits.body_bytes_max) as body:
@@ -34,7 +34,7 @@ async def receive(call: Call) -> Response:
     return answer(done, Position.parse(str(done["position"])))
 
 
-def _append(service: Service, hook: Hook, headers: Mapping[str, str], body: bytes) -> dict[str, object]:
+def _append(service: Service, hook: WebhookIn, headers: Mapping[str, str], body: bytes) -> dict[str, object]:
     delivery = signatures.check(hook, headers, body, datetime.now(UTC))
     try:
         text = body.decode()
@@ -49,7 +49,7 @@ def _append(service: Service, hook: Hook, headers: Mapping[str, str], body: byte
 
 
 async def list_hooks(call: Call) -> Response:
-    hooks = call.service.app.hooks.values()
+    hooks = call.service.app.webhooks_in.values()
     return answer({"hooks": [{"name": one.name, "topic": one.topic, "style": one.style} for one in hooks]})
 
 
@@ -58,7 +58,7 @@ ENDPOINTS = (
         "POST", "/hooks/{name}", receive, "Take a webhook; its signature takes the place of a token",
         {200: json_answer("It is durable at this position.", APPENDED)}, None, (path("name", "The hook's name."),),
         {bodies.JSON: {}}, tag=TAG,
-        about="Signed as Standard Webhooks, GitHub or Stripe do, as app.hook(…) says. A webhook that is redelivered "
+        about="Signed as Standard Webhooks, GitHub or Stripe do, as webhook_in(…) says. A webhook that is redelivered "
         "under the same id is recognized.",
     ),
     Endpoint(

@@ -107,7 +107,7 @@ class Service:
         self.query_pool = QueryPool(app.directory, self.limits, self.threads, self.counters)
         self.running = running or Running()
         self.pages = tuple(pages)
-        self.statsd = None if app.statsd_inlet is None else Listener(app.statsd_inlet, self.log)
+        self.statsd = None if app.statsd_receiver is None else Listener(app.statsd_receiver, self.log)
         self.streams = self.queries = self.appends = 0
         self.closing = False
         self._looking: asyncio.Task[None] | None = None

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 from headwater.errors import Refused
 from headwater.model import signing
-from headwater.model.inlets import Hook
+from headwater.model.receivers import WebhookIn
 
 TOLERANCE = timedelta(minutes=5)
 """A signature that is older, or so far in the future, is refused: somebody may have recorded it."""
@@ -32,7 +32,7 @@ class Delivery:
     sent_at: datetime | None
 
 
-def check(hook: Hook, headers: Mapping[str, str], body: bytes, now: datetime) -> Delivery:
+def check(hook: WebhookIn, headers: Mapping[str, str], body: bytes, now: datetime) -> Delivery:
     """The delivery, if its signature is right. Raises `Refused`. Names of headers are in lower case."""
     found = _CHECKS[hook.style](hook, headers, body, now)
     if not found.id or len(found.id) > ID_LENGTH_MAX:
@@ -40,7 +40,7 @@ def check(hook: Hook, headers: Mapping[str, str], body: bytes, now: datetime) ->
     return found
 
 
-def sign(hook: Hook, identity: str, body: bytes, at: datetime) -> dict[str, str]:
+def sign(hook: WebhookIn, identity: str, body: bytes, at: datetime) -> dict[str, str]:
     """The headers that a sender adds, for tests and for who sends by hand."""
     secret, seconds = hook.secrets[0], int(at.timestamp())
     if hook.style == "github":
@@ -50,7 +50,7 @@ def sign(hook: Hook, identity: str, body: bytes, at: datetime) -> dict[str, str]
     return signing.headers([secret], identity, body, at)
 
 
-def _standard(hook: Hook, headers: Mapping[str, str], body: bytes, now: datetime) -> Delivery:
+def _standard(hook: WebhookIn, headers: Mapping[str, str], body: bytes, now: datetime) -> Delivery:
     identity = _header(headers, "webhook-id")
     sent_at = _instant(_header(headers, "webhook-timestamp"), now)
     given = [part[3:] for part in _header(headers, "webhook-signature").split(" ") if part.startswith("v1,")]
@@ -60,14 +60,14 @@ def _standard(hook: Hook, headers: Mapping[str, str], body: bytes, now: datetime
     return Delivery(identity, _text(_object(body).get("type")), sent_at)
 
 
-def _github(hook: Hook, headers: Mapping[str, str], body: bytes, _now: datetime) -> Delivery:
+def _github(hook: WebhookIn, headers: Mapping[str, str], body: bytes, _now: datetime) -> Delivery:
     kind, _, digest = _header(headers, "x-hub-signature-256").partition("=")
     expected = (_hmac(secret.encode(), body).hex() for secret in hook.secrets)
     _check_any([digest] if kind == "sha256" else [], expected)
     return Delivery(_header(headers, "x-github-delivery"), headers.get("x-github-event"), None)
 
 
-def _stripe(hook: Hook, headers: Mapping[str, str], body: bytes, now: datetime) -> Delivery:
+def _stripe(hook: WebhookIn, headers: Mapping[str, str], body: bytes, now: datetime) -> Delivery:
     parts = [part.partition("=")[::2] for part in _header(headers, "stripe-signature").split(",")]
     seconds = next((value for name, value in parts if name.strip() == "t"), "")
     sent_at = _instant(seconds, now)

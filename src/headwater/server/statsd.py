@@ -19,7 +19,7 @@ from pathlib import Path
 
 from headwater.errors import HeadwaterError, UsageError
 from headwater.log.port import Log
-from headwater.model.inlets import Statsd
+from headwater.model.receivers import Statsd
 from headwater.system.background import Background
 
 DATAGRAM_BYTES_MAX = 65_535
@@ -89,10 +89,10 @@ def _number(text: str) -> float | None:
 class Listener:
     """Takes samples in a thread of its own."""
 
-    def __init__(self, inlet: Statsd, log: Log) -> None:
-        self.inlet, self._log = inlet, log
+    def __init__(self, receiver: Statsd, log: Log) -> None:
+        self.receiver, self._log = receiver, log
         self.counts = StatsdCounts()
-        self.port = inlet.port
+        self.port = receiver.port
         self._ended = threading.Event()
         self._socket: socket.socket | None = None
         self._thread: Background | None = None
@@ -103,11 +103,11 @@ class Listener:
         with suppress(OSError):
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
         try:
-            listening.bind((self.inlet.host, self.inlet.port))
+            listening.bind((self.receiver.host, self.receiver.port))
         except OSError as error:
             listening.close()
             raise UsageError(
-                f"UDP port {self.inlet.port} of {self.inlet.host} is not available: {error.strerror}.",
+                f"UDP port {self.receiver.port} of {self.receiver.host} is not available: {error.strerror}.",
                 hint="Another process may be using it. Choose another port in app.statsd(…).",
             ) from error
         listening.settimeout(GATHER_SECONDS)
@@ -124,8 +124,8 @@ class Listener:
 
     def to_json(self) -> dict[str, object]:
         return {
-            "topic": self.inlet.topic,
-            "host": self.inlet.host,
+            "topic": self.receiver.topic,
+            "host": self.receiver.host,
             "port": self.port,
             "datagrams": self.counts.datagrams,
             "samples": self.counts.samples,
@@ -159,7 +159,7 @@ class Listener:
 
     def _append(self, rows: list[dict[str, object]]) -> None:
         try:
-            self._log.append(self.inlet.topic, rows)
+            self._log.append(self.receiver.topic, rows)
             self.counts.samples += len(rows)
         except HeadwaterError:
             # Nobody waits for an answer: that they are lost is told by the count.

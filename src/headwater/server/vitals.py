@@ -110,7 +110,7 @@ def _restarts(process: Process) -> Mapping[str, int]:
 
 def _dead_letters(service: Service) -> Iterator[Family]:
     topics = dead_letter_topics(service.log.topics())
-    misfits = sum(end for topic in topics for _, end in service.log.offsets(topic).values())
+    rejected = sum(end for topic in topics for _, end in service.log.offsets(topic).values())
     about = "Records that did not fit their topic, and records that views refuse."
-    kinds = (("misfit", misfits), ("refused", len(service.reader.excluded())))
+    kinds = (("rejected", rejected), ("refused", len(service.reader.excluded())))
     yield counter("headwater_dead_letters_total", about, [({"kind": kind}, float(count)) for kind, count in kinds])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import sys
+import sysconfig
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
@@ -19,6 +23,7 @@ from headwater.spark.failures import FUNCTION
 
 def register(session: SparkSession, function: Function) -> None:
     """Makes a function known to SQL."""
+    _take_along(function)
     count = len(inspect.signature(function.function).parameters)
     call: Any = arrow_udf
     with warnings.catch_warnings():
@@ -26,6 +31,15 @@ def register(session: SparkSession, function: Function) -> None:
         warnings.simplefilter("ignore", UserWarning)
         made = call(guarded(function, count), function.returns, ArrowUDFType.SCALAR)
     session.udf.register(function.name, made)
+
+
+def _take_along(function: Function) -> None:
+    """Lets workers get what a module of the application defines, which they cannot import as this process has."""
+    module = sys.modules.get(function.function.__module__)
+    file = getattr(module, "__file__", None)
+    installed = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+    if module is not None and (file is None or not any(Path(file).is_relative_to(place) for place in installed)):
+        register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def guarded(function: Function, count: int) -> Callable[..., pa.Array]:

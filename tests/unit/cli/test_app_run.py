@@ -210,7 +210,9 @@ def test_a_server_that_fails_does_not_end_the_run(
     assert urls[0] == urls[1]
 
 
-WEBHOOK = 'app.webhook("mail", view={view!r}, url={url!r}, secret={secret!r}, start="content", allow_private=True)\n'
+WEBHOOK = (
+    'app.webhook_out("mail", view={view!r}, url={url!r}, secret={secret!r}, start="content", allow_private=True)\n'
+)
 
 
 def test_a_run_sends_webhooks_and_one_that_ends_by_itself_does_not(headwater: Run, app: Path, program: Program) -> None:

@@ -80,7 +80,7 @@ def test_records_that_were_missed_raise_an_alarm_in_any_case(
     headwater: Run, directory: Path, behind: EmbeddedLog
 ) -> None:
     behind.seal("orders")
-    behind.keep_at_most(1)
+    behind.set_max_bytes(1)
     behind.upkeep()
     ran = headwater("log", "lag", directory)
     assert ran.code == 3

@@ -90,9 +90,9 @@ def test_one_partition_is_read_where_another_has_lost_the_offset(
 ) -> None:
     log.append("orders", [{"id": 1}], partition=0)
     log.seal("orders")
-    log.keep_at_most(1)
+    log.set_max_bytes(1)
     log.upkeep()
-    log.keep_at_most(None)
+    log.set_max_bytes(None)
     log.append("orders", [{"id": 2}], partition=1)
     gone = headwater("log", "read", directory, "orders", "--from", "0")
     assert gone.code == 2

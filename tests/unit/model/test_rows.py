@@ -293,9 +293,9 @@ def test_the_whole_column_at_once_gives_what_one_by_one_gives(data: st.DataObjec
     sources = data.draw(st.lists(st.sampled_from([optional(arrow), MESSY, values(data.draw(TYPES))]), min_size=1))
     column = data.draw(st.lists(st.one_of(sources), max_size=4))
     fast = vectorised(column, arrow)
-    slow, misfits = one_by_one(column, arrow)
+    slow, rejections = one_by_one(column, arrow)
     if fast is not None:
-        assert misfits == {}
+        assert rejections == {}
         assert fast.type == slow.type
         assert repr(fast.to_pylist()) == repr(slow.to_pylist())
 
@@ -305,9 +305,9 @@ def test_one_kind_of_messy_values_is_told_apart_too(data: st.DataObject) -> None
     arrow = data.draw(TYPES)
     column = data.draw(st.lists(data.draw(st.sampled_from(MESSY.element_strategies)), max_size=4))  # type: ignore[attr-defined]
     fast = vectorised(column, arrow)
-    slow, misfits = one_by_one(column, arrow)
+    slow, rejections = one_by_one(column, arrow)
     if fast is not None:
-        assert misfits == {}
+        assert rejections == {}
         assert repr(fast.to_pylist()) == repr(slow.to_pylist())
 
 
@@ -315,9 +315,9 @@ def test_one_kind_of_messy_values_is_told_apart_too(data: st.DataObject) -> None
 def test_texts_are_parsed_alike_at_once_and_one_by_one(column: list[object]) -> None:
     for arrow in (pa.decimal128(8, 3), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
         fast = vectorised(column, arrow)
-        slow, misfits = one_by_one(column, arrow)
+        slow, rejections = one_by_one(column, arrow)
         if fast is not None:
-            assert misfits == {}
+            assert rejections == {}
             assert fast.equals(slow)
 
 

@@ -9,20 +9,20 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from headwater.errors import Refused
-from headwater.model.inlets import Hook, HookStyle
+from headwater.model.receivers import WebhookIn, WebhookStyle
 from headwater.server.signatures import Delivery, check, sign
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
-STYLES: tuple[HookStyle, ...] = ("standard", "github", "stripe")
+STYLES: tuple[WebhookStyle, ...] = ("standard", "github", "stripe")
 BODY = b'{"id": "evt_1", "type": "paid"}'
 
 
-def hook(style: HookStyle, *secrets: str) -> Hook:
-    return Hook("h", "t", style, secrets or ("whsec_" + base64.b64encode(b"0" * 24).decode(),)).check()
+def hook(style: WebhookStyle, *secrets: str) -> WebhookIn:
+    return WebhookIn("h", "t", style, secrets or ("whsec_" + base64.b64encode(b"0" * 24).decode(),)).check()
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_what_is_signed_is_taken(style: HookStyle) -> None:
+def test_what_is_signed_is_taken(style: WebhookStyle) -> None:
     signed = sign(hook(style), "evt_1", BODY, NOW)
     found = check(hook(style), signed, BODY, NOW)
     assert found.id == "evt_1"
@@ -54,7 +54,7 @@ def test_the_example_of_github_is_taken() -> None:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_another_body_or_secret_is_refused(style: HookStyle) -> None:
+def test_another_body_or_secret_is_refused(style: WebhookStyle) -> None:
     signed = sign(hook(style), "evt_1", BODY, NOW)
     for given, body in ((hook(style), BODY + b" "), (hook(style, "another"), BODY)):
         with pytest.raises(Refused) as refused:
@@ -64,7 +64,7 @@ def test_another_body_or_secret_is_refused(style: HookStyle) -> None:
 
 @pytest.mark.parametrize("style", ["standard", "stripe"])
 @pytest.mark.parametrize("away", [timedelta(minutes=6), timedelta(minutes=-6)])
-def test_an_old_signature_is_refused(style: HookStyle, away: timedelta) -> None:
+def test_an_old_signature_is_refused(style: WebhookStyle, away: timedelta) -> None:
     signed = sign(hook(style), "evt_1", BODY, NOW)
     check(hook(style), signed, BODY, NOW + away * 0.5)
     with pytest.raises(Refused, match="too old"):
@@ -72,14 +72,14 @@ def test_an_old_signature_is_refused(style: HookStyle, away: timedelta) -> None:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_one_of_several_secrets_is_enough(style: HookStyle) -> None:
+def test_one_of_several_secrets_is_enough(style: WebhookStyle) -> None:
     signed = sign(hook(style, "old"), "evt_1", BODY, NOW)
     assert check(hook(style, "new", "old"), signed, BODY, NOW).id == "evt_1"
 
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("change", [lambda _: None, lambda _: "", lambda text: text[:-3], lambda _: "t=9,v1=,v1,"])
-def test_a_damaged_header_is_refused(style: HookStyle, change: Callable[[str], str | None]) -> None:
+def test_a_damaged_header_is_refused(style: WebhookStyle, change: Callable[[str], str | None]) -> None:
     signed = sign(hook(style), "evt_1", BODY, NOW)
     for name in signed:
         changed = change(signed[name])

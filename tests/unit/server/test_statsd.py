@@ -11,7 +11,7 @@ import pytest
 
 from headwater.errors import UsageError
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.model.inlets import STATSD_SCHEMA, Statsd
+from headwater.model.receivers import STATSD_SCHEMA, Statsd
 from headwater.server.statsd import Listener, kernel_drops, parse
 
 

@@ -19,7 +19,7 @@ from headwater.log.commit import Commit
 from headwater.log.port import Log
 
 PlaceT = TypeVar("PlaceT", bound=Place)
-Misfit = InvalidRecords | SchemaError
+Rejection = InvalidRecords | SchemaError
 
 
 class Rows(Protocol):
@@ -79,7 +79,7 @@ class LogTarget(Generic[PlaceT]):
         bookmark: str,
         place: PlaceT,
         riders: Sequence[Rider],
-        reject: Callable[[Misfit, PlaceT], None],
+        reject: Callable[[Rejection, PlaceT], None],
     ) -> None:
         """`reject` is told of rows that do not fit their topic, and raises unless they are left out from then on."""
         self._log, self._source, self._bookmark = log, source, bookmark

@@ -51,7 +51,7 @@ class EmbeddedMaintenance(Maintenance):
             tx.execute("UPDATE partitions SET active_segment = NULL WHERE topic_id = ?", (found.id,))
         self._upkeep.seal()
 
-    def keep_at_most(self, bytes_max: int | None) -> None:
+    def set_max_bytes(self, bytes_max: int | None) -> None:
         self._check_open()
         if bytes_max is not None and not is_whole(bytes_max, 1):
             raise UsageError(f"bytes_max must be a number of bytes, more than 0, not {bytes_max!r}.")

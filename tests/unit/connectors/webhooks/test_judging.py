@@ -12,7 +12,7 @@ from headwater.connectors.webhooks.webhook import Webhook
 from headwater.engine.sinks.patience import Patience
 from headwater.errors import TargetFailed, UsageError
 from headwater.model import signing
-from headwater.model.inlets import Hook
+from headwater.model.receivers import WebhookIn
 from headwater.server.signatures import check
 
 TARGET = "https://example.com"
@@ -70,7 +70,7 @@ def test_a_receiver_that_knows_any_of_the_secrets_takes_it() -> None:
     now = datetime.now(UTC)
     headers = signing.headers(["old", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"], "id_1_2", b"{}", now)
     for secret in ("old", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"):
-        found = check(Hook("h", "t", "standard", (secret,)), headers, b"{}", now)
+        found = check(WebhookIn("h", "t", "standard", (secret,)), headers, b"{}", now)
         assert found.id == "id_1_2"
 
 

@@ -301,27 +301,27 @@ def test_a_cap_on_the_whole_log_takes_the_oldest_first(log: EmbeddedLog, clock: 
             clock.advance(SECOND)
             fill(log, number, topic=topic)
     total = sum(segment.bytes for topic in log.topics() for segment in log.segments(topic.name))
-    log.keep_at_most(total)
+    log.set_max_bytes(total)
     assert log.upkeep().deleted_segments == 0
-    log.keep_at_most(total - 1)
+    log.set_max_bytes(total - 1)
     assert log.upkeep().deleted_segments == 1
     assert (offsets(log, "orders"), offsets(log, "events")) == ([1, 2, 3], [0, 1, 2, 3])
-    log.keep_at_most(1)
+    log.set_max_bytes(1)
     log.upkeep()
     assert (offsets(log, "orders"), offsets(log, "events")) == ([], [])
     assert (offsets(log, "kept"), offsets(log, "table")) == ([0, 1, 2, 3], [0, 1, 2, 3])
-    log.keep_at_most(None)
+    log.set_max_bytes(None)
     fill(log, 5)
     log.upkeep()
     assert offsets(log) == [4]
     with pytest.raises(UsageError):
-        log.keep_at_most(0)
+        log.set_max_bytes(0)
 
 
 def test_records_that_are_being_written_to_are_kept_from_a_cap(log: EmbeddedLog) -> None:
     log.create("orders", SCHEMA)
     log.append("orders", [{"id": 1}])
-    log.keep_at_most(1)
+    log.set_max_bytes(1)
     assert log.upkeep().deleted_segments == 0
     assert offsets(log) == [0]
 

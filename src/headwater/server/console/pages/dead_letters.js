@@ -47,7 +47,7 @@ export function deadLetters(chosen) {
 function listed(letters, state) {
   if (!letters.length) {
     if (state !== "open") return empty(`None was ${state} yet.`);
-    return empty("There are no dead letters.", "A topic with `dead_letter=\"misfits\"` puts aside what does not fit it; a view with `on_error=\"dead_letter\"` what makes it fail. Without, such a record is refused, or stops the pipeline.");
+    return empty("There are no dead letters.", "A topic with `dead_letter=\"rejected\"` puts aside what does not fit it; a view with `on_error=\"dead_letter\"` what makes it fail. Without, such a record is refused, or stops the pipeline.");
   }
   return table([
     { name: "What", cell: (one) => what(one) },

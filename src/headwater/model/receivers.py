@@ -1,4 +1,4 @@
-"""Inlets: ways in which records come to a topic from outside, as an application declares them."""
+"""Receivers: ways in which records come to a topic from outside, as an application declares them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Literal, get_args
 
 from headwater.errors import UsageError
 
-HookStyle = Literal["standard", "github", "stripe"]
+WebhookStyle = Literal["standard", "github", "stripe"]
 
-HOOK_SCHEMA = "id string NOT NULL, event string, body string NOT NULL, sent_at timestamp"
+WEBHOOK_SCHEMA = "id string NOT NULL, event string, body string NOT NULL, sent_at timestamp"
 """A webhook as a record: who sent it calls it `id`, and `body` is the JSON that was signed."""
 
 STATSD_SCHEMA = (
@@ -19,22 +19,22 @@ STATSD_SCHEMA = (
 
 
 @dataclass(frozen=True, slots=True)
-class Hook:
+class WebhookIn:
     """Webhooks that others send: where they go, and how they prove who they are."""
 
     name: str
     topic: str
-    style: HookStyle
+    style: WebhookStyle
     secrets: tuple[str, ...] = field(repr=False)
 
-    def check(self) -> Hook:
+    def check(self) -> WebhookIn:
         """The hook itself. Raises `UsageError`."""
-        if self.style not in get_args(HookStyle):
+        if self.style not in get_args(WebhookStyle):
             raise UsageError(
-                f"{self.style!r} is no style of webhooks.", hint=f"Use one of {', '.join(get_args(HookStyle))}."
+                f"{self.style!r} is no style of webhooks.", hint=f"Use one of {', '.join(get_args(WebhookStyle))}."
             )
         if not self.secrets or not all(self.secrets):
-            raise UsageError(f"Hook {self.name!r} has no secret.", hint="Take it from the environment: secret=….")
+            raise UsageError(f"WebhookIn {self.name!r} has no secret.", hint="Take it from the environment: secret=….")
         return self
 
 

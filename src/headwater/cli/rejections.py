@@ -21,7 +21,7 @@ _KIND = re.compile(rf" \(({'|'.join(_KINDS)})\)$")
 _VALUES = {"True": "true", "False": "false"}
 
 
-def misfit(rejected: RejectedRecord) -> str:
+def rejection(rejected: RejectedRecord) -> str:
     """What was expected, and what was there."""
     if rejected.field is None and rejected.expected == "a JSON object":
         return f"expected a JSON object, got {_line(rejected.original)}"
