@@ -14,6 +14,7 @@ from headwater.errors import (
     HeadwaterError,
     Indeterminate,
     StoreBusy,
+    StoreOutdated,
     StoreUnusable,
     TooManyOpenFiles,
     UsageError,
@@ -249,10 +250,7 @@ class Database:
         known = self._witness.version()
         found = self._connection.execute("SELECT format FROM pipeline").fetchone()[0]
         if found != FORMAT:
-            raise UsageError(
-                f"The store in {self.path.parent} has format {found}; this version reads format {FORMAT}.",
-                hint="Delete the pipeline's state: the next run rebuilds it from the log.",
-            )
+            raise StoreOutdated(str(self.path), found, FORMAT)
         if not is_verified(self._connection):
             raise StoreUnusable(str(self.path), "its header does not ask for checksums", damaged=True)
         version = self._connection.execute("SELECT version FROM pipeline").fetchone()[0]

@@ -29,7 +29,7 @@ from headwater.engine.publication import (
     Status,
 )  # fmt: skip
 from headwater.engine.runs import Run
-from headwater.errors import Fenced, InternalError, StoreUnusable, UsageError
+from headwater.errors import Fenced, InternalError, StoreOutdated, StoreUnusable, UsageError
 from headwater.model.position import START, Position
 from headwater.system.clock import Clock
 from headwater.system.sqlite import Connection
@@ -272,12 +272,12 @@ class Store:
 
 
 def delete_state(directory: Path) -> None:
-    """Deletes the state of a pipeline also when its store is damaged."""
+    """Deletes the state of a pipeline, even if its store is damaged or of another version."""
     try:
         with Store(directory) as store:
             store.delete_state()
-    except StoreUnusable as error:
-        if not error.damaged:
+    except (StoreUnusable, StoreOutdated) as error:
+        if isinstance(error, StoreUnusable) and not error.damaged:
             raise
         for name in FILES:
             (Path(directory) / name).unlink(missing_ok=True)

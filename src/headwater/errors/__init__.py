@@ -30,6 +30,7 @@
     |  |- RecordFailed             a view fails on this record; the pipeline has stopped before it
     |  |- FunctionFailed           a function in Python raised, as a worker reports it
     |  |- OperatorFailed           a kernel refused a batch, as a worker reports it
+    |  |- StoreOutdated            the store of a pipeline has the format of another version
     |  |- CaptureRefused           a database is not set up for capture
     |  |- CaptureOvertaken         another process captures the same source
     |  |- CaptureDropped           the capture of a source was ended for good
@@ -127,6 +128,7 @@ from headwater.errors.views import (
     RecordFailed,
     StateCorrupt,
     StoreBusy,
+    StoreOutdated,
     StoreUnusable,
     UnknownView,
     ViewFailed,
@@ -186,6 +188,7 @@ __all__ = [
     "StateCorrupt",
     "StorageFailed",
     "StoreBusy",
+    "StoreOutdated",
     "StoreUnusable",
     "TargetFailed",
     "TokensUnusable",

@@ -36,6 +36,18 @@ class StoreUnusable(ExternalError):
         self.path, self.reason, self.damaged = path, reason, damaged
 
 
+class StoreOutdated(UsageError):
+    """The store of a pipeline is in a format that this version does not read."""
+
+    code = "store_outdated"
+
+    def __init__(self, path: str, found: int, known: int) -> None:
+        super().__init__(
+            f"The pipeline's store {path} has format {found}; this version reads format {known}.", hint=_REBUILD
+        )
+        self.path, self.found, self.known = path, found, known
+
+
 class StoreBusy(Determinate):
     """Another process has been writing to the store for too long."""
 

@@ -22,7 +22,7 @@ from headwater.engine.store import (
     Store,
     delete_state,
 )  # fmt: skip
-from headwater.errors import DiskFull, Fenced, Indeterminate, InternalError, StoreUnusable, UsageError
+from headwater.errors import DiskFull, Fenced, Indeterminate, InternalError, StoreOutdated, StoreUnusable, UsageError
 from headwater.system.sqlite import SQLITE_FULL, SQLITE_IOERR, Connection, error_of
 from headwater.system.storage import Storage
 from headwater.testing.clock import ManualClock
@@ -303,3 +303,14 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(UsageError):
         store.current()
+
+
+def test_a_store_of_another_version_is_refused_and_can_be_deleted(tmp_path: Path) -> None:
+    with Store(tmp_path / "old") as store, store._database.write() as tx:
+        tx.execute("UPDATE pipeline SET format = 2")
+    with pytest.raises(StoreOutdated, match="has format 2") as error:
+        Store(tmp_path / "old")
+    assert "Delete the pipeline's state" in error.value.hint
+    delete_state(tmp_path / "old")
+    with Store(tmp_path / "old") as store:
+        assert store.generations() == []
