@@ -359,7 +359,7 @@ def main(
             bench.set_up()
             seconds = 5 if quick else 20
             for found in itertools.chain(
-                # Before there is a backlog, which the log goes on sorting and sealing for a while.
+                # Before there is a backlog, which the log continues sorting and sealing for a while.
                 latency(bench, 1_000, seconds),
                 latency(bench, 10_000, seconds),
                 backlog(bench, 2_000 if quick else 150_000),

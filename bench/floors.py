@@ -58,7 +58,7 @@ class Floors:
 
 
 def measure(directory: Path, *, seconds: float, step: Callable[[str], None]) -> Floors:
-    """All floors, each in so many seconds."""
+    """All floors, each in this many seconds."""
     step("floor: fdatasync")
     syncs = _fdatasync(directory / "sync", seconds)
     step("floor: sequential write")
@@ -87,7 +87,7 @@ def measure(directory: Path, *, seconds: float, step: Callable[[str], None]) -> 
 
 
 class _Appender:
-    """Writes to the end of a file that begins anew when it is large."""
+    """Writes to the end of a file that starts over when it is large."""
 
     def __init__(self, path: Path) -> None:
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -67,7 +67,7 @@ def _lines(
     floors: Floors,
     scale: Scale,
 ) -> Iterator[Line]:
-    """Tries the windows, then measures the best one anew, for longer."""
+    """Tries the windows, then measures the best one again, for longer."""
     tried = [run(window, scale.window_seconds) for window in windows] if len(windows) > 1 else []
     window = max(tried, key=lambda outcome: outcome.merit).window if tried else windows[0]
     best = run(window, scale.seconds * 2)

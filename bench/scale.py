@@ -29,7 +29,7 @@ class Scale:
     growth_rounds: int
 
     def grown_to(self, rows: int) -> Scale:
-        """The same with so many rows in the log whose growth is measured, in whole batches."""
+        """The same with this many rows in the log whose growth is measured, in whole batches."""
         return replace(self, grown_rows=max(BATCH_ROWS, rows - rows % BATCH_ROWS))
 
 

@@ -125,7 +125,7 @@ def show(figures: Figures, options: argparse.Namespace) -> None:
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
     figures = Figures()
-    # Workers are to have the modules that this process has, whoever started Java.
+    # Workers are to have the modules that this process has, the one that started Java.
     settings = {"spark__executorEnv__PYTHONPATH": os.pathsep.join(sys.path)}
     session = start_session(MASTER, **settings, **({} if options.codegen else INTERPRETED))
     last = options.seed

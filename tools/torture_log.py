@@ -215,7 +215,7 @@ def fail(options: argparse.Namespace, folder: Path) -> Report:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--kills", type=int, default=0, metavar="N", help="kill so many processes that use a log")
+    parser.add_argument("--kills", type=int, default=0, metavar="N", help="kill this many processes that use a log")
     parser.add_argument("--minutes", type=float, metavar="M", help="stop killing after so long")
     parser.add_argument("--power-cuts", action="store_true", help="cut the power at every operation of a script")
     parser.add_argument("--damage", action="store_true", help="flip, cut off and remove all that a log consists of")

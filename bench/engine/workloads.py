@@ -56,7 +56,7 @@ def _events(keys: int) -> Table:
 
 
 def items(groups: int, values: int, share: float = 1.0) -> Table:
-    """Rows of a table, each in one of so many groups."""
+    """Rows of a table, each in one of this many groups."""
 
     def columns(dice: np.random.Generator, rows: int) -> dict[str, pa.Array]:
         return {"k": pa.array(dice.integers(0, groups, rows)), "v": pa.array(dice.integers(0, values, rows))}
@@ -144,7 +144,7 @@ WORKLOADS = {
 
 
 def write(workload: Workload, rows: int, directory: Path, seed: int = 1) -> None:
-    """Writes the input of a workload with so many rows in all."""
+    """Writes the input of a workload with this many rows in all."""
     for number, (name, table) in enumerate(workload.tables.items()):
         folder = directory / name
         folder.mkdir(parents=True)

@@ -45,7 +45,7 @@ __version__ = version("headwater")
 
 
 def __getattr__(name: str) -> Any:
-    """`App` and `open` are imported when first asked for: whoever needs neither does not load what they bring along."""
+    """`App` and `open` are imported when first asked for: programs that need neither do not load them."""
     if name == "App":
         from headwater.app import App
 

@@ -138,7 +138,7 @@ class App(Published, Connected):
         """A view: a query over topics and other views, whose result is kept up to date.
 
         `on_error` says what happens when a record makes an expression fail: the pipeline stops before it (`fail`), or
-        goes on without it and keeps it aside (`dead_letter`). `key` names the columns by which the server finds rows:
+        continues without it and keeps it aside (`dead_letter`). `key` names the columns by which the server finds rows:
         `/views/{name}/rows/{key}`; otherwise it is the first column.
         """
         check_name("view", name)
@@ -202,7 +202,7 @@ class App(Published, Connected):
         start_beside(self._spark)
 
     def plan(self, on_step: Callable[[str], None] = lambda _: None) -> Runtime:
-        """Starts Spark and plans the views, which takes some seconds; `on_step` is told what is going on."""
+        """Starts Spark and plans the views, which takes some seconds; `on_step` is told what is happening."""
         if self._runtime is None:
             if not self._views:
                 raise UsageError(
@@ -377,7 +377,7 @@ class App(Published, Connected):
         if not runtime.defines(built.definition):
             raise UsageError(
                 "The views are defined otherwise now than when they were built.",
-                hint="Run the application first, so that they are built anew.",
+                hint="Run the application first, so that they are rebuilt.",
             )
         return runtime.verify(view, snapshot.tables[view], snapshot.position, excluded)
 
@@ -410,6 +410,6 @@ class App(Published, Connected):
         return dataframe(self._spark, snapshot.tables[name])
 
     def delete_state(self) -> None:
-        """Deletes all views and their state. The next run builds them anew from the log."""
+        """Deletes all views and their state. The next run rebuilds them from the log."""
         self.close_pipeline()
         delete_state(self.directory)

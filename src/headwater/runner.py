@@ -138,7 +138,7 @@ class Run:
         """Batches until the run is asked to end; with `once`, until the views are where the log is.
 
         A pipeline that fails is started again with back-off. If only a person can mend it, the run stays for as long as
-        other parts keep running, and raises what it has failed with if there are none.
+        other parts keep running, and raises what it has failed with if there is none.
         """
         if self._once:
             if not self._asked():

@@ -25,7 +25,7 @@ def test_pause_and_go_on(page: Page, stage: Stage) -> None:
     page.get_by_role("button", name="Pause").click()
     expect(page.locator(".live-state")).to_have_text("Paused")
     stage.send("page_views", {"user": 1, "url": "/meanwhile/1"}, {"user": 2, "url": "/meanwhile/2"})
-    go_on = page.get_by_role("button", name="Go on (2 new)")
+    go_on = page.get_by_role("button", name="Resume (2 new)")
     expect(go_on).to_be_visible()
     expect(page.locator(ROWS, has_text="/meanwhile")).to_have_count(0)
     go_on.click()

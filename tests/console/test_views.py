@@ -67,10 +67,10 @@ def test_changes_as_they_happen(page: Page, stage: Stage) -> None:
     expect(table.locator("tbody tr").first).to_contain_text(str(position + 1))
     page.get_by_role("button", name="Pause").click()
     stage.publish(stage.revenue("IT"))
-    expect(page.get_by_role("button", name="Go on (2 new)")).to_be_visible()
+    expect(page.get_by_role("button", name="Resume (2 new)")).to_be_visible()
     expect(table.locator("tbody tr")).to_have_count(2)
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Resume").click()
     expect(table.locator("tbody tr")).to_have_count(4)
 
 

@@ -35,7 +35,7 @@ class Implementation(ABC):
 
     @abstractmethod
     def end_lease(self, consumer: Consumer, survivors: list[Consumer]) -> None:
-        """Lets a consumer be taken for dead, though it is not, while the survivors' leases go on."""
+        """Lets a consumer be taken for dead, though it is not, while the survivors' leases continue."""
 
     @abstractmethod
     def stalled(self) -> AbstractContextManager[None]:

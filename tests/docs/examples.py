@@ -97,7 +97,7 @@ def _reason(place: str, line_above: str) -> str | None:
 
 
 def commands(example: Example) -> list[Command]:
-    """The commands of a console block; one that ends in a backslash goes on in the next line."""
+    """The commands of a console block; one that ends in a backslash continues in the next line."""
     found: list[tuple[str, list[str]]] = []
     for line in example.text.splitlines():
         if line.startswith("$ "):

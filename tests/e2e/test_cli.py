@@ -158,7 +158,7 @@ def test_ctrl_c_while_appending_tells_how_far_it_got(log: EmbeddedLog) -> None:
         assert program.wait(SECONDS_MAX) == 130
     assert errors.splitlines() == [
         b"Appended 3 records, up to position 1; nothing after them.",
-        b"hint: Go on with --skip-records 3.",
+        b"hint: Continue with --skip-records 3.",
     ]
 
 

@@ -107,7 +107,7 @@ class Child:
 
     def say(self) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write("go on\n")
+        self.process.stdin.write("continue\n")
         self.process.stdin.flush()
 
 
@@ -159,7 +159,7 @@ def test_a_killed_member_s_partition_goes_to_another_process_from_the_last_commi
             log.append("orders", [{"id": 2}])
             holder.say()
             assert holder.hear() == {"read": [2]}
-            # It lives, so its lease goes on, however long it takes.
+            # It lives, so its lease continues, however long it takes.
             assert consumer.poll(LEASE * 1.5) is None
             holder.process.kill()
             batch = consumer.poll(PLENTY)

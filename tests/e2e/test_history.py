@@ -46,7 +46,7 @@ def assert_good(report: dict[str, Any]) -> None:
 def test_nothing_is_lost_torn_or_doubled_when_processes_are_killed(tmp_path: Path, seed: int) -> None:
     report = run(tmp_path, seconds=SECONDS, seed=seed)
     assert_good(report)
-    # How much happens in so many seconds is the machine's affair, but something of each kind must.
+    # How much happens in this many seconds is the machine's affair, but something of each kind must.
     assert report["killed"] >= 1
     assert report["processes"] == 9 + report["killed"]
     assert {"send ok", "poll ok", "settle ok"} <= set(report["outcomes"])

@@ -1,6 +1,6 @@
 """Running the cases of the matrix: planned one by one, then kept up to date many in one application.
 
-What one view does wrong is found, counted and left out; the others go on without it.
+What one view does wrong is found, counted and left out; the others continue without it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The matrix finds what is wrong, names the view, and goes on with the others."""
+"""The matrix finds what is wrong, names the view, and continues with the others."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class Server:
                 os.kill(each, signal.SIGKILL)
         while any(Path(f"/proc/{each}").exists() and not _is_zombie(each) for each in (str(pid), *children)):
             time.sleep(0.01)
-        # Whoever started the tests may not have taken notice of the dead: to the next server they look alive.
+        # The one that started the tests may not have taken notice of the dead: to the next server they look alive.
         for lock in (self.data / "postmaster.pid", *self.data.glob(".s.PGSQL.*.lock")):
             lock.unlink(missing_ok=True)
 

@@ -70,7 +70,7 @@ def test_topics_with_a_dot_in_views(
 
 @pytest.mark.usefixtures("spark")
 def test_columns_that_a_view_does_not_use(shop: Source, server: Server, database: str, tmp_path: Path) -> None:
-    """They come and go, and the view is neither wrong nor computed anew."""
+    """They come and go, and the view is neither wrong nor computed again."""
     shop.execute("ALTER TABLE orders ADD COLUMN note text DEFAULT 'n'")
     with hw.App(database, log=tmp_path / "log") as app:
         app.postgres(server.url(database), tables=["orders"], heartbeat=timedelta(seconds=0.2))
@@ -176,7 +176,7 @@ def test_the_command_line(shop: Source, server: Server, database: str, tmp_path:
     shell("drop", "app.py", "--yes")
     assert shop.execute("SELECT count(*) FROM pg_replication_slots WHERE database = %s", (database,)).fetchone() == (0,)
     shop.execute("DELETE FROM orders WHERE id = 400")
-    with shell.capturing():  # begins anew, and deletes what went meanwhile
+    with shell.capturing():  # starts over, and deletes what went meanwhile
         wait_for(lambda: "orders  equal" in shell.said("audit", "app.py"))
 
 

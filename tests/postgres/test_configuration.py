@@ -1,4 +1,4 @@
-"""A source that is configured anew: tables that it names by now, and tables that it names no more."""
+"""A source that is configured again: tables that it names by now, and tables that it names no more."""
 
 from __future__ import annotations
 

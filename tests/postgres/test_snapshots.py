@@ -223,7 +223,7 @@ def test_a_lost_slot_is_repaired(
         catch_up(again, source)
     catch_up(again, source)
     assert_same(source, log, again, ["t"])
-    assert any("does not go on" in each for each in said)
+    assert any("does not continue" in each for each in said)
     events = log.scan(again.options.names.history)["event"].to_pylist()
     assert events.count("slot lost") == 1
 

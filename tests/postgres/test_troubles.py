@@ -301,7 +301,7 @@ def test_a_drop_ends_the_capture_that_runs(source: Source, log: Log, make: Make)
         with pytest.raises(CaptureDropped):
             beside.check()
     assert source.execute("SELECT count(*) FROM pg_publication").fetchone() == (0,)
-    catch_up(make("t"), source)  # begins anew
+    catch_up(make("t"), source)  # starts over
     assert_same(source, log, capture, ["t"])
 
 
@@ -489,7 +489,7 @@ def test_a_partition_is_emptied_by_itself(source: Source, log: Log, make: Make) 
     capture.run(lambda _: len(log_rows(log, capture.options.names.topic("public", "p"))) == 101)
     catch_up(capture, source)
     assert_same(source, log, capture, ["p"])
-    assert ("public.p", "partitions", "0 came, 0 went, 1 written anew") in history(capture)
+    assert ("public.p", "partitions", "0 came, 0 went, 1 rewritten") in history(capture)
     source.execute("TRUNCATE p; INSERT INTO p VALUES (7, 7)")
     catch_up(capture, source)
     assert_same(source, log, capture, ["p"])

@@ -40,7 +40,7 @@ class Torture:
     """Whether views follow the log, in this process, and are compared, too. Needs Spark."""
 
     def run(self, rounds: int) -> int:
-        """So many rounds; how many commits the log has at the end."""
+        """This many rounds; how many commits the log has at the end."""
         rng = random.Random(self.seed)
         with self.server.connect(self.database) as connection:
             open_bank(connection)

@@ -22,7 +22,7 @@ class CrashingStorage(Storage):
         self._dead = False
 
     def arm(self, operations: int, *, after: bool) -> None:
-        """Dies at the operation after so many: before it (a write: in the middle of it), or right after it."""
+        """Dies at the operation after this many: before it (a write: in the middle of it), or right after it."""
         self._left, self._after = operations, after
 
     def disarm(self) -> None:

@@ -83,7 +83,7 @@ def check(log: EmbeddedLog, count: int) -> None:
 
 
 def live(disk: Disk, directory: Path) -> int:
-    """Fills the disk, is refused, makes room, goes on; how many records fitted."""
+    """Fills the disk, is refused, makes room, continues; how many records fitted."""
     with EmbeddedLog(directory, upkeep=False) as log:
         log.create("orders", "id bigint, note string")
         count = fill(log)
@@ -103,7 +103,7 @@ def live(disk: Disk, directory: Path) -> int:
 
 
 def retain(directory: Path) -> int:
-    """Fills the disk, and lets retention alone make the room to go on; how many records fitted."""
+    """Fills the disk, and lets retention alone make the room to continue; how many records fitted."""
     with EmbeddedLog(directory, upkeep=False) as log:
         log.create("orders", "id bigint, note string", segment_bytes_max=SEGMENT_BYTES)
         log.create("clicks", "id bigint, note string")

@@ -43,7 +43,7 @@ def victim(directory: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def told(process: subprocess.Popen[str], batches: int) -> int:
-    """Waits for so many batches; the last one that the driver knows to be committed."""
+    """Waits for this many batches; the last one that the driver knows to be committed."""
     assert process.stdout is not None
     last = -1
     for _ in range(batches + 1):

@@ -1,4 +1,4 @@
-"""Operations that fail: nothing acknowledged is lost, the error says what to do, and the log goes on.
+"""Operations that fail: nothing acknowledged is lost, the error says what to do, and the log continues.
 
 `tools/torture_log.py --failures` lets every operation fail in every way; here it is a seeded part of them.
 """
@@ -57,7 +57,7 @@ def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path, only
             with pytest.raises(DiskFull) as raised:
                 log.append("orders", [{"id": number}])
             assert str(tmp_path / "log") in raised.value.path
-            assert "goes on" in raised.value.hint
+            assert "continues" in raised.value.hint
             assert ids(log) == [0]
         storage.heal()
         log.append("orders", [{"id": 3}])

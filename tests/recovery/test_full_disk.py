@@ -1,4 +1,4 @@
-"""A disk that is really full: the append is refused, nothing is lost, and the log goes on when there is room."""
+"""A disk that is really full: the append is refused, nothing is lost, and the log continues when there is room."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def notes(log: EmbeddedLog) -> list[object]:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
-    """A log that is open all the time, so that its catalog is never read anew."""
+    """A log that is open all the time, so that its catalog is never re-read."""
     with EmbeddedLog(tmp_path / "log", upkeep=False) as log:
         log.create("orders", "id bigint, note string")
         yield log

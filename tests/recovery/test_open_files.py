@@ -1,4 +1,4 @@
-"""Too many open files: an error that says so, writers that need few, and upkeep that goes on."""
+"""Too many open files: an error that says so, writers that need few, and upkeep that continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A power cut at any operation of a log's life: what was acknowledged is there, and the log goes on.
+"""A power cut at any operation of a log's life: what was acknowledged is there, and the log continues.
 
 `tools/torture_log.py --power-cuts` cuts at every operation; here it is a seeded part of them.
 """

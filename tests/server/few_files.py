@@ -1,6 +1,6 @@
 """Serves a shop with few descriptors, while it appends by itself: `python few_files.py DIRECTORY FILES`.
 
-Prints the port, and then a line for each append that was made after opening the log and the views anew, as a pipeline
+Prints the port, and then a line for each append that was made after opening the log and the views again, as a pipeline
 and a capture do all the time. Ends with what it fails with.
 """
 

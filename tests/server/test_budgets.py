@@ -76,7 +76,7 @@ def refused(shop: Shop, reason: str) -> float:
 
 
 def test_connections_leave_the_log_its_descriptors(tmp_path: Path) -> None:
-    """More of them than there are descriptors, each with half a header: what else the process does goes on."""
+    """More of them than there are descriptors, each with half a header: what else the process does continues."""
     with subprocess.Popen(
         [sys.executable, Path(__file__).with_name("few_files.py"), tmp_path, str(FEW_FILES)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": ":".join(sys.path)},

@@ -58,7 +58,7 @@ def texts(change: Change) -> list[tuple[str, int]]:
 
 
 class Cutting(httpx.HTTPTransport):
-    """Breaks every connection once its answer has come to a blank line so many times."""
+    """Breaks every connection once its answer has come to a blank line this many times."""
 
     def __init__(self, events: int) -> None:
         super().__init__()

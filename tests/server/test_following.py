@@ -1,4 +1,4 @@
-"""Following a view: its content, then every change, once and in order, whoever is slow, gone, killed or late."""
+"""Following a view: its content, then every change, once and in order, the one that is slow, gone, killed or late."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_every_follower_gets_every_change(tmp_path: Path) -> None:
 
 
 def test_who_is_too_slow_is_dropped_and_told(tmp_path: Path) -> None:
-    """The client reads nothing while more happens than the ring holds, and then goes on with what it was told."""
+    """The client reads nothing while more happens than the ring holds, and then continues with what it was told."""
     with opened(tmp_path, limits={"ring_events_max": 5, "stream_stall_seconds_max": 300}) as shop:
         text = "x" * 500_000
         raw = socket.create_connection(("127.0.0.1", shop.server.port))

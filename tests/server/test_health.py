@@ -51,7 +51,7 @@ def figure(shop: Shop, name: str) -> float:
 
 
 def fell_silent(directory: Path, clock: ManualClock, ago: timedelta) -> None:
-    """Whoever beats there was killed a while ago."""
+    """The one that beats there was killed a while ago."""
     at = (clock.now() - ago // timedelta(microseconds=1)) * 1000
     os.utime(directory / FILE, ns=(at, at))
 

@@ -74,7 +74,7 @@ class Torture:
         self._witnesses: list[Witness] = []
 
     def torture(self, faults: int) -> Iterator[Survived]:
-        """So many faults, each when the one before is over; then everything is compared."""
+        """This many faults, each when the one before is over; then everything is compared."""
         try:
             self._begin()
             for fault in self._chosen(faults):

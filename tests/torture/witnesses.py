@@ -1,4 +1,4 @@
-"""Those who look at a bank all the time, through the server: whoever sees money appear or vanish says so."""
+"""Those who look at a bank all the time, through the server: the one that sees money appear or vanish says so."""
 
 from __future__ import annotations
 

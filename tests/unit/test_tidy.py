@@ -32,6 +32,14 @@ LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("headwater/app.py", "headwater.spark.runtime"): "Spark takes a second to import, and readers do not need it",
 }
 
+# Write: cannot, again, continue, this many, is none, the process that.
+BANNED = re.compile(
+    r"\bcan not\b|\banew\b|\b(?:go|goes|going|gone|went) on\b|\bso many\b|\bis seen to\b|\bthere are none\b"
+    r"|\bwhoever\b|\b(?:for|of) who\b(?!,| in\b)",
+    re.IGNORECASE,
+)
+WRITTEN = {"ARCHITECTURE.md", "CHANGELOG.md", "README.md", "docs", "src"}
+
 PICTURES = {".png"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -127,6 +135,17 @@ def test_nothing_is_left_to_be_done_in_a_comment() -> None:
 
 def test_no_file_names_a_directory_of_one_machine() -> None:
     assert lines_with(MACHINE_PATH) == []
+
+
+def test_no_turn_of_phrase_is_banned() -> None:
+    assert [found for found in lines_with(BANNED) if re.split(r"[/:]", found)[0] in WRITTEN] == []
+
+
+@pytest.mark.parametrize(
+    "line", ["It can not go.", "Read it anew", "the next run goes on", "So many rows", "for who asks"]
+)
+def test_a_banned_turn_of_phrase_is_found(line: str) -> None:
+    assert BANNED.search(line)
 
 
 def test_a_long_function_is_found() -> None:

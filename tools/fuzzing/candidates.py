@@ -70,7 +70,7 @@ class _Choice:
         self._oracle.move(log, log.position())
 
     def views(self, count: int, *, stop_at_first: bool) -> Chosen:
-        """So many views, if that many are found among the queries that are made."""
+        """This many views, if that many are found among the queries that are made."""
         for _ in range(count * _TRIES):
             if len(self._views) == count or (stop_at_first and self._figures.findings):
                 break

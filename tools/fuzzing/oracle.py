@@ -121,7 +121,7 @@ class Oracle:
         return known.others
 
     def failures(self, view: str, count: int) -> list[str]:
-        """The messages of so many runs in other orders that fail, and an empty text for each that does not."""
+        """The messages of this many runs in other orders that fail, and an empty text for each that does not."""
         found = []
         for number in range(count):
             try:

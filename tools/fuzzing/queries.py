@@ -40,7 +40,7 @@ class Queries(Forms):
         self._sources.relations.append(relation)
 
     def query(self, depth: int) -> Relation:
-        """A query of up to so many levels."""
+        """A query of up to this many levels."""
         for _ in range(_TRIES):
             try:
                 if self._dice.random() < _SPECIAL:

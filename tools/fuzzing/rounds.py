@@ -133,7 +133,7 @@ class Round:
         return None
 
     def _check_generation(self, app: App) -> None:
-        """State that was built is gone on with: the views are the same, and so must be their generation."""
+        """State that was built is resumed: the views are the same, and so must be their generation."""
         with timed(self._figures, "opening"):
             found = app.pipeline.generation
         if self._generation is not None and found.id != self._generation:
@@ -225,7 +225,7 @@ class Round:
                 )
 
     def _suspects(self, done: int, error: Exception) -> list[str]:
-        """The views that stop the pipeline after so many steps, each of which is a finding; none if none is found."""
+        """The views that stop the pipeline after this many steps, each of which is a finding; none if none is found."""
         named = getattr(error, "view", None)
         if named in self._views:
             self.findings.append(failure(error, self._views, done))

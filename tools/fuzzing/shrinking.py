@@ -23,7 +23,7 @@ _Item = TypeVar("_Item")
 
 
 class Shrinking:
-    """Tries smaller and smaller rounds, each in a folder of its own, for so many seconds."""
+    """Tries smaller and smaller rounds, each in a folder of its own, for this many seconds."""
 
     def __init__(self, folder: Path, seconds_max: float = SECONDS_MAX) -> None:
         self._folder, self._until = folder, time.monotonic() + seconds_max

@@ -123,7 +123,7 @@ def main(run: Callable[[Question], Answer]) -> None:
         if question.line != options.line:
             parser.error(f"the input is that of the line {question.line}")
         printed = _run(run, question, options.output)
-        # Threads of a peer may go on for ever; what it had to say is said.
+        # Threads of a peer may continue for ever; what it had to say is said.
         sys.stdout.write("\n" + json.dumps(asdict(printed)) + "\n")
         sys.stdout.flush()
 

@@ -82,7 +82,7 @@ def install(peer: Peer, messages: Console) -> Environment:
             _command(
                 ["mvn", "--quiet", "--batch-mode", "dependency:copy", f"-Dartifact={jar}", f"-DoutputDirectory={jars}"]
             )
-        # Written last: an installation that was stopped half way is made anew.
+        # Written last: an installation that was stopped half way is recreated.
         ready.write_text(wanted)
     return Environment(python, {JARS_VARIABLE: str(jars)} if peer.jars else {})
 

@@ -29,7 +29,7 @@ WARM_ROWS = 2_000
 
 
 class Field:
-    """The peers that take part. One that cannot be installed says so at every line, and the others go on."""
+    """The peers that take part. One that cannot be installed says so at every line, and the others continue."""
 
     def __init__(self, peers: Mapping[str, Peer], seconds_max: float, messages: Console) -> None:
         self._peers, self._seconds_max, self._messages = peers, seconds_max, messages

@@ -35,7 +35,7 @@ class Trickle:
         self._at = 0.0
 
     def note(self, group: int, count: int) -> None:
-        """The result has so many rows of a group now."""
+        """The result has this many rows of a group now."""
         with self._changed:
             self._counts[group] = count
             self._at = now()

@@ -113,7 +113,7 @@ def _row(row: Any, schema: pa.Schema, types: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _value(value: Any, arrow: pa.DataType, written: Mapping[str, Any]) -> Any:
-    """The value for a column of this type; as it is written if it is none, so that whoever appends it says so."""
+    """The value for a column of this type; as it is written if it is none, so that the one that appends it says so."""
     if value is None:
         return None
     try:

@@ -13,7 +13,7 @@ HEADERS = pa.field("_headers", pa.map_(pa.string(), pa.string()))
 OPERATION = "op"
 SPECIAL = "special"
 """The header with the texts of values that their columns cannot hold, as JSON."""
-# So many times a header's text is repeated in one array, whose places have 32 bits.
+# This many times a header's text is repeated in one array, whose places have 32 bits.
 _REPEATED_MAX = 1 << 20
 
 

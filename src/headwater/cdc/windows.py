@@ -22,7 +22,7 @@ from headwater.model.hashing import hash_columns
 
 Hashes = npt.NDArray[np.uint64]
 Ids = npt.NDArray[np.int64]
-# Keys that passed are put together when there are so many parts of them.
+# Keys that passed are put together when there are this many parts of them.
 PARTS_MAX = 1000
 
 

@@ -25,7 +25,7 @@ from headwater.engine.pipeline import Progress
 
 @contextmanager
 def steps() -> Iterator[Callable[[str], None]]:
-    """A spinner on standard error that says what is going on; without a terminal nothing is shown."""
+    """A spinner on standard error that says what is happening; without a terminal nothing is shown."""
     console = messages()
     if not console.is_terminal:
         yield lambda _: None

@@ -108,7 +108,7 @@ def _print(tokens: list[Token], *, as_json: bool) -> None:
     if as_json:
         print_json({"name": one.name, "scope": one.scope, "created_at": _made(one)} for one in tokens)
     elif not tokens:
-        say("There are no tokens: whoever is on this machine may do everything.")
+        say("There are no tokens: anyone on this machine may do everything.")
     else:
         columns = [Column("token"), Column("scope"), Column("made")]
         print_table(columns, [(one.name, one.scope, _made(one)) for one in tokens])

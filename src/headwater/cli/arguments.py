@@ -30,7 +30,7 @@ def check_no_file(directory: Path) -> None:
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's help; every line is a command that can be run as it stands, or goes on in the next."""
+    """The end of a command's help; every line is a command that can be run as it stands, or continues in the next."""
     return "\n".join(["Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)])
 
 
@@ -44,6 +44,8 @@ def ask(question: str, *, yes: bool) -> None:
         typer.echo(err=True)
         if isinstance(aborted.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
-        raise Declined("Nobody answered, so nothing was changed.", hint="Add --yes to go on without asking.") from None
+        raise Declined(
+            "Nobody answered, so nothing was changed.", hint="Add --yes to continue without asking."
+        ) from None
     if not agreed:
         raise Declined("Nothing was changed.")

@@ -17,7 +17,7 @@ _HINT = "Use another --resume name for another input."
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """So many records, and a fingerprint of their content."""
+    """This many records, and a fingerprint of their content."""
 
     records: int = 0
     fingerprint: str = ""

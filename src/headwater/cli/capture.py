@@ -65,7 +65,7 @@ def run(application: Application) -> None:
     """Bring the tables of the application's databases into the log, until Ctrl-C; `headwater run` does so, too.
 
     The first run checks the database, creates a publication and a replication slot, and reads all tables. Whatever
-    ends it, the next run goes on where it was.
+    ends it, the next run continues where it was.
     """
     with load(application) as app, Ending() as ending:
         _check_sources(app)
@@ -132,12 +132,12 @@ def pause(application: Application, *, source: SourceName = None) -> None:
 def resume(
     application: Application,
     table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="A stopped table, to be read anew.", show_default=False)
+        str | None, typer.Argument(metavar="TABLE", help="A stopped table, to be re-read.", show_default=False)
     ] = None,
     *,
     source: SourceName = None,
 ) -> None:
-    """Let capture go on after a pause; or capture a table again that was stopped."""
+    """Resume capture after a pause; or capture a table again that was stopped."""
     with load(application) as app:
         _one(app, source).resume(table)
 

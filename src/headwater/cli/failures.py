@@ -47,7 +47,7 @@ _HINTS: dict[type[HeadwaterError], str] = {
     RecordsGone: "Read from the earliest record that is kept: --from earliest.",
     PositionGone: "Read up to a later position: --to position:N.",
     UnknownGroup: "`headwater log groups` lists the groups of a log.",
-    DiskFull: "Nothing is lost. Free some space, or lower the retention; the log goes on.",
+    DiskFull: "Nothing is lost. Free some space, or lower the retention; the log continues.",
     NotYet: "`headwater run` brings the views there; look whether it runs.",
     StateCorrupt: "`headwater state APP --delete` deletes the state: nothing is lost, the next run rebuilds it.",
     StorageFailed: "Look at the owner and permissions of the log's directory, and at the health of the disk.",

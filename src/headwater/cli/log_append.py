@@ -134,7 +134,7 @@ def append(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Remember in the log, with every batch, how far the input was read. The same command goes on there, "
+            help="Remember in the log, with every batch, how far the input was read. The same command continues there, "
             "after a kill, too, and appends nothing twice. Every input needs a name of its own.",
         ),
     ] = None,
@@ -210,9 +210,9 @@ def _say_how_far(appender: Appender, request: Request, error: Exception | None =
     if isinstance(error, UsageError) and appender.position is None:
         return
     if request.bookmark is not None:
-        hint("The same command goes on where this one ended.")
+        hint("The same command continues where this one ended.")
     elif appender.done:
-        hint(f"Go on with --skip-records {appender.done}.")
+        hint(f"Continue with --skip-records {appender.done}.")
 
 
 def _report(directory: Path, appender: Appender, request: Request, position: Position, *, as_json: bool) -> None:

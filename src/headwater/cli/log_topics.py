@@ -184,7 +184,8 @@ def alter(
     topic: TopicName,
     *,
     schema: Annotated[
-        str | None, typer.Option(metavar="DDL", help="All columns anew: nullable ones may be added, types widened.")
+        str | None,
+        typer.Option(metavar="DDL", help="All columns of the new schema: nullable ones may be added, types widened."),
     ] = None,
     add_column: Annotated[
         list[str] | None, typer.Option(metavar="DDL", help='A column to add, such as "note string"; again for more.')

@@ -41,7 +41,7 @@ def messages() -> Console:
 
 
 def say(text: str) -> None:
-    """A message for whoever runs the command."""
+    """A message for the user."""
     messages().print(text)
 
 

@@ -29,7 +29,7 @@ app.topic("clock", "id int, at timestamp", key="id")
 
 
 def view(name: str, key: str | list[str], sql: str) -> None:
-    """A view that sets aside a record which makes an expression fail, and goes on."""
+    """A view that sets aside a record which makes an expression fail, and continues."""
     app.view(name, sql, key=key, on_error="dead_letter")
 
 

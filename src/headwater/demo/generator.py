@@ -1,7 +1,7 @@
 """What customers do, made up: page views, and transactions for the database. The same seed does the same.
 
 Everything here is pure: time comes in with each call, and nothing is sent. A transaction may be carried out twice with
-the effect of once, so that whoever sends it can send it again when an answer got lost.
+the effect of once, so that the one that sends it can send it again when an answer got lost.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Generator:
         return max(0.0, (now - before).total_seconds())
 
     def _times(self, expected: float) -> int:
-        """So many times on average."""
+        """This many times on average."""
         whole = int(expected)
         return whole + (self._chance.random() < expected - whole)
 

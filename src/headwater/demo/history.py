@@ -108,7 +108,7 @@ def fill(connection: psycopg.Connection[Any], seed: int, now: datetime) -> None:
 
 
 def known(connection: psycopg.Connection[Any]) -> Known:
-    """What the database holds, for whoever makes traffic."""
+    """What the database holds, for the traffic."""
 
     def rows(sql: str) -> list[tuple[Any, ...]]:
         return connection.execute(sql.encode()).fetchall()

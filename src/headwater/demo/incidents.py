@@ -49,7 +49,7 @@ class Action(NamedTuple):
 
 ACTIONS = (
     Action("kill-pipeline", "Kill the pipeline", "SIGKILL to the process that captures and keeps the views. It is "
-           "started again, and goes on where its last commit was."),
+           "started again, and continues where its last commit was."),
     Action("stop-database", "Stop the database", "PostgreSQL ends at once, as in a crash, and comes back after "
            f"{DATABASE_DOWN_SECONDS:.0f} s. Nobody can buy; people still look around."),
     Action("start-database", "Start the database", "Now, without waiting."),

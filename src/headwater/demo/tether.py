@@ -1,7 +1,7 @@
 """Starts a program that ends when its parent does, however that ends.
 
 `python tether.py PARENT SIGNAL USER PROGRAM ...` becomes the program. It is run as a file and imports nothing but what
-Python always has, so that it takes no time. USER is `-` for whoever starts it. The kernel sends SIGNAL when the
+Python always has, so that it takes no time. USER is `-` for the user who starts it. The kernel sends SIGNAL when the
 process PARENT is gone.
 """
 

@@ -1,7 +1,7 @@
 """The shop's customers as a process: it fills database and topics until it is ended.
 
 `python -m headwater.demo.traffic`, with SHOP_DATABASE, SHOP_SERVER and SHOP_SEED in the environment. Whatever is down,
-it goes on with the rest: without the database people still look around, and without the server they still buy.
+it continues with the rest: without the database people still look around, and without the server they still buy.
 """
 
 from __future__ import annotations

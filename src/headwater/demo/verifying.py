@@ -30,7 +30,7 @@ class PipelineVerifier:
                 try:
                     state = client.get(path) if asked else client.post(path)
                 except Determinate as error:
-                    # It was killed: its successor is asked anew.
+                    # It was killed: its successor is asked again.
                     asked = False
                     if time.monotonic() > deadline:
                         raise Refused(503, "no_pipeline", "The pipeline does not answer.") from error

@@ -38,7 +38,7 @@ class Origin:
 class Operator:
     """A producer with state, on one level of the pipeline.
 
-    `linear` is what it keeps right by adding up changes, `recomputed` what it works out anew for the groups that a
+    `linear` is what it keeps right by adding up changes, `recomputed` what it recomputes for the groups that a
     change touches. `state` is None where it is not known.
     """
 

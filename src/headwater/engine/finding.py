@@ -89,7 +89,7 @@ def consolidate_few(rows: pa.Table) -> pa.Table:
 
 
 def _rows(index: _Index, wanted: np.uint64) -> npt.NDArray[np.int64] | None:
-    """The numbers of the rows with a hash, None if there are none."""
+    """The numbers of the rows with a hash, None if there is none."""
     first = int(index.hashes.searchsorted(wanted))
     if first == len(index.hashes) or index.hashes[first] != wanted:
         return None

@@ -29,7 +29,7 @@ class Function:
 
     @property
     def fingerprint(self) -> str:
-        """Changes when the function's source does, so that views which use it are built anew."""
+        """Changes when the function's source does, so that views which use it are rebuilt."""
         try:
             source = inspect.getsource(self.function)
         except (OSError, TypeError):

@@ -37,7 +37,7 @@ RUN_BYTES_MAX = 256 << 20
 
 MERGE_ROWS_MAX = 1 << 18
 MERGE_ROWS_PER_ROW_ADDED = 4
-"""A batch merges at most so many rows of an arrangement, and so many more for each row that it adds to it.
+"""A batch merges at most this many rows of an arrangement, and this many more for each row that it adds to it.
 
 One hash is never divided: if it alone has more rows, they are merged at once.
 """
@@ -210,7 +210,7 @@ def _due(active: Sequence[_Part]) -> list[_Part]:
 
 
 def _end(job: Job, opened: Sequence[OpenRun], rows_max: int) -> int:
-    """The last hash up to which the job can be done with at most so many rows, or with those of one hash."""
+    """The last hash up to which the job can be done with at most this many rows, or with those of one hash."""
 
     def rows_up_to(end: int) -> int:
         pieces = [_piece(run, found, job.low, end) for run, found in zip(job.runs, opened, strict=True)]

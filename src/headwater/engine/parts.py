@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class Stop:
-    """Asks a part to end. Whoever asks calls `set`; the part looks at `is_set`, or waits with `wait`."""
+    """Asks a part to end. The asking side calls `set`; the part looks at `is_set`, or waits with `wait`."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()
@@ -46,7 +46,7 @@ class Stop:
 
 
 class Report:
-    """What a run tells whoever watches it: nothing, unless a subclass shows it. Called from any thread."""
+    """What a run tells the one that watches it: nothing, unless a subclass shows it. Called from any thread."""
 
     def say(self, text: str) -> None:
         """Something that is good to know."""

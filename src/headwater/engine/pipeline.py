@@ -24,9 +24,9 @@ from headwater.model.position import START, Position
 from headwater.system.clock import microseconds
 
 BATCH_ROWS_MAX = 4_000_000
-"""A batch ends with the first commit that brings it to so many records."""
+"""A batch ends with the first commit that brings it to this many records."""
 ONE_TASK_ROWS_MAX = 20_000
-"""A batch of up to so many records runs in one task, without an exchange."""
+"""A batch of up to this many records runs in one task, without an exchange."""
 COLLECT_BATCHES = 25
 """After this many batches, their changes are packed, and what nobody needs any more is removed."""
 

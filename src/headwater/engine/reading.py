@@ -165,7 +165,7 @@ class Reader:
         return self._snapshot([view], fetch, at_least, timeout)
 
     def published(self, last: int) -> list[Publication]:
-        """The last so many batches of what is published, the oldest first."""
+        """The last batches of what is published, the oldest first."""
         with self.transaction() as tx:
             current = None if tx is None else current_generation(tx)
             return [] if tx is None or current is None else read_published(tx, current.id, last)

@@ -73,7 +73,7 @@ class Run:
         return cls(str(arrangement), str(file), index, low, high, rows, size)
 
     def with_part(self, low: int, high: int, rows: int) -> Run:
-        """The part of this run between two hashes, which has so many rows."""
+        """The part of this run between two hashes, which has this many rows."""
         return replace(self, low=low, high=high, rows=rows, bytes=self.bytes * rows // max(self.rows, 1))
 
 

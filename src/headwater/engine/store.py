@@ -41,7 +41,7 @@ RUNS = "runs"
 
 HISTORY_BATCHES_MAX = 1000
 HISTORY_AGE_MAX = timedelta(hours=1)
-"""Changes of views are kept for so many batches and so long, whichever ends first."""
+"""Changes of views are kept for this many batches and so long, whichever ends first."""
 
 GRACE = timedelta(minutes=15)
 """Files that nothing names are kept so long: a task that runs may be about to hand them in."""
@@ -236,7 +236,7 @@ class Store:
                 f"Batch {commit.batch} would go back from position {last.position} to {commit.position}."
             )
         if last.batch > 0 and commit.position == last.position and any(commit.changes.values()):
-            # Subscribers go on from a position: what they have seen must be all there is at it.
+            # Subscribers continue from a position: what they have seen must be all there is at it.
             raise InternalError(
                 f"Batch {commit.batch} would change a view at position {commit.position}, which was published."
             )
@@ -312,7 +312,7 @@ def read_runs(tx: Connection, generation: int, arrangements: Sequence[str] | Non
 
 
 def read_published(tx: Connection, generation: int, last: int = -1) -> list[Publication]:
-    """The commits of a generation that are kept, or the last so many of them, the oldest first."""
+    """The commits of a generation that are kept, or the last of them, the oldest first."""
     rows = tx.execute(
         "SELECT batch, position, published_at, stats FROM published WHERE generation = ? ORDER BY batch DESC LIMIT ?",
         (generation, last),
@@ -357,7 +357,7 @@ def _to_generation(row: tuple[Any, ...]) -> Generation:
 def _generation(tx: Connection, generation: int) -> Generation:
     found = read_generation(tx, generation)
     if found is None:
-        raise UsageError(f"There is no generation {generation}.", hint="It was deleted: open it anew.")
+        raise UsageError(f"There is no generation {generation}.", hint="It was deleted: open it again.")
     return found
 
 

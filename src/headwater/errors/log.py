@@ -132,7 +132,7 @@ class RecordsGone(UsageError):
         super().__init__(
             f"Topic {topic!r}, partition {partition}: {last - first + 1} records, "
             f"offsets {first} to {last}, were deleted by retention.",
-            hint="Go on from the earliest record kept (on_gone='earliest'), or raise the topic's retention.",
+            hint="Continue from the earliest record kept (on_gone='earliest'), or raise the topic's retention.",
         )
         self.topic, self.partition = topic, partition
         self.first, self.last, self.count = first, last, last - first + 1

@@ -37,7 +37,7 @@ class SourceUnavailable(Determinate):
     def __init__(self, source: str, reason: str) -> None:
         super().__init__(
             f"{source} does not answer: {reason}.",
-            hint="Nothing is lost: capture goes on where it was as soon as the database answers.",
+            hint="Nothing is lost: capture continues where it was as soon as the database answers.",
         )
         self.source, self.reason = source, reason
 
@@ -57,7 +57,7 @@ class SlotLost(ExternalError):
 
     def __init__(self, slot: str, captured: str, reason: str) -> None:
         super().__init__(
-            f"The replication slot {slot!r} does not go on from {captured}: {reason}.",
+            f"The replication slot {slot!r} does not continue from {captured}: {reason}.",
             hint="The next run of `headwater capture` makes a new one and compares every table with it.",
         )
         self.slot, self.captured, self.reason = slot, captured, reason
@@ -83,6 +83,6 @@ class CaptureDropped(UsageError):
 
     def __init__(self, source: str) -> None:
         super().__init__(
-            f"Source {source!r} was dropped while it was captured.", hint="Run it again to begin anew, or take it out."
+            f"Source {source!r} was dropped while it was captured.", hint="Run it again to start over, or take it out."
         )
         self.source = source

@@ -11,7 +11,7 @@ class DiskFull(Determinate):
     def __init__(self, path: str) -> None:
         super().__init__(
             f"There is no room left on the disk that holds {path}.",
-            hint="Nothing was appended and nothing is lost. Free some space, or lower the retention; the log goes on.",
+            hint="Nothing was appended and nothing is lost. Free some space or lower the retention; the log continues.",
         )
         self.path = path
 

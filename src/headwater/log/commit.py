@@ -101,7 +101,7 @@ class Sequence:
 class Request:
     """What one commit asks the writer for. `mergeable` ones may share a commit number with their neighbours.
 
-    With `commits` above 1 it is so many commits in a row, which become true together.
+    With `commits` above 1 it is this many commits in a row, which become true together.
     """
 
     pieces: list[Piece] = field(default_factory=list)

@@ -28,7 +28,7 @@ class Consumer:
     A batch holds records of one partition. Partitions move to other members only between batches, and not while
     something delivered from them is uncommitted, unless that lasts longer than a lease. A member that lost something
     uncommitted, because it was thought dead or took so long, gets `Fenced` from its next commit: nothing is committed,
-    and it goes on from the last commit with what it claims then. Use it from one thread.
+    and it continues from the last commit with what it claims then. Use it from one thread.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Consumer:
         return [(claim.topic.name, claim.partition) for claim in self._claims.values()]
 
     def poll(self, timeout: Duration) -> Batch | None:
-        """The next batch; None if none came in time. Raises `RecordsGone` unless told to go on from the earliest."""
+        """The next batch; None if none came in time. Raises `RecordsGone` unless told to continue from the earliest."""
         until = time.monotonic() + seconds_of("timeout", timeout)
         while True:
             ticket = self._wake.ticket()

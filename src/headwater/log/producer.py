@@ -82,7 +82,7 @@ class Producer:
         return ProducerStats(done + waiting, box.acknowledged, box.failed, box.dropped, waiting)
 
     def next_sequence(self) -> int:
-        """The number of this producer's next send: one more than the log has seen, whoever held the name before."""
+        """The number of this producer's next send: one more than the log has seen, from any holder of the name."""
         return 1 if self._outbox.last is None else self._outbox.last.number + 1
 
     def sequence(self, number: int) -> Sequence:

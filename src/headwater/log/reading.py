@@ -13,7 +13,7 @@ FILES_OPEN_MAX = 256
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records of one partition, in order. `next_offset` is where reading goes on, past deleted records, too."""
+    """Records of one partition, in order. `next_offset` is where reading continues, past deleted records, too."""
 
     topic: str
     partition: int
@@ -25,7 +25,7 @@ class PartitionReader(Protocol):
     """Reads one partition of one topic, from one thread."""
 
     def read(self, offset: int) -> Batch | None:
-        """The next records from the offset on; None when there are none. Raises `RecordsGone`, `Corrupt`."""
+        """The next records from the offset on; None when there is none. Raises `RecordsGone`, `Corrupt`."""
 
     def release(self) -> None:
         """Closes files until the next read."""

@@ -1,4 +1,4 @@
-"""How a webhook is signed by the convention of Standard Webhooks, for who sends one and for who takes one."""
+"""How a webhook is signed by the convention of Standard Webhooks, for senders and receivers."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def duplicate_key(text: bytes) -> str | None:
 
 
 def duplicate_keys(lines: Sequence[bytes], names: Sequence[int], *, all_json: bool) -> dict[int, str]:
-    """By the number of a line, a name that it has more than once. Of each line so many names were read."""
+    """By the number of a line, a name that it has more than once. Of each line this many names were read."""
     suspects = _suspects(lines, names)
     # A line that is no JSON could hide another one inside of its strings.
     if all_json and _are_innocent([lines[at] for at in suspects]):

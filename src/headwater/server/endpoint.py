@@ -68,7 +68,7 @@ class Call:
 
     @asynccontextmanager
     async def body(self, limit: int) -> AsyncIterator[bytes]:
-        """The body, unpacked, of so many bytes at most, which counts as in memory until the end of the block.
+        """The body, unpacked, of this many bytes at most, which counts as in memory until the end of the block.
 
         Raises `Refused`.
         """

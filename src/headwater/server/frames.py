@@ -11,7 +11,7 @@ from headwater.model.encoding import json_rows
 from headwater.server import sse
 
 EVENT_ROWS_MAX = 1000
-"""Rows of one event. What has more comes as several, of which only the last has an id to go on from."""
+"""Rows of one event. What has more comes as several, of which only the last has an id to continue from."""
 
 
 def mark_of(changes: Changes) -> sse.Mark:

@@ -21,11 +21,11 @@ from headwater.system.background import kept
 
 SAMPLE_SECONDS = 1.0
 SIZES_EVERY = 10
-"""Sizes on disk are looked up with every so many samples."""
+"""Sizes on disk are looked up once in this many samples."""
 BATCHES_LOOKED_AT = 100
 """Batches that one sample takes in at most."""
 RATE_SECONDS = 5
-"""Rates are over so many seconds."""
+"""Rates are over this many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class History:
         return None
 
     def since(self, seconds: int) -> list[Sample]:
-        """The samples of the last so many seconds, the oldest first."""
+        """The samples of the last seconds, the oldest first."""
         return list(self.samples)[-max(1, int(seconds / SAMPLE_SECONDS)) :]
 
     def rates(self) -> dict[str, dict[str, float]]:
@@ -125,7 +125,7 @@ class History:
 
     async def _run(self) -> None:
         while True:
-            # What is busy or damaged is told to whoever reads it; a chart has a gap there.
+            # What is busy or damaged is reported to the reader; a chart has a gap there.
             with suppress(HeadwaterError, OSError):
                 self.samples.append(await self._threads.run(self.sample))
                 self._wake()

@@ -68,7 +68,7 @@ class Hub:
                 async for event in events:
                     yield event
         except _Ended:
-            # It has not got all of the content yet, so that it cannot go on behind it: it connects again.
+            # It has not got all of the content yet, so that it cannot continue after it: it connects again.
             return
         finally:
             self.subscribers -= 1
@@ -163,7 +163,7 @@ class Hub:
         return Subscription(self._directory, self.view, after.position, generation=after.generation)
 
     def _poll(self, subscription: Subscription, mark: Mark | None) -> tuple[Changes | None, bytes | None]:
-        """The next change; or the event that says that there is a gap, and that the content comes anew."""
+        """The next change; or the event that says that there is a gap, and that the content is sent again."""
         try:
             return subscription.poll(), None
         except UsageError as error:

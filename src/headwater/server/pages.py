@@ -69,7 +69,7 @@ def read_page(log: Log, name: str, start: Start, limit: int, conditions: Sequenc
 def _scan(
     log: Log, name: str, partition: int, offset: int, limit: int, conditions: Sequence[Condition], scan_max: int
 ) -> tuple[list[pa.Table], int, int, bool]:
-    """Records of one partition, where reading goes on, how many were looked at, and whether that was all."""
+    """Records of one partition, where reading continues, how many were looked at, and whether that was all."""
     found: list[pa.Table] = []
     rows = scanned = 0
     if limit == 0:

@@ -92,7 +92,7 @@ def path(name: str, about: str) -> Parameter:
 
 def limit(most: int) -> Parameter:
     shape: Shape = {"type": "integer", "minimum": 1, "maximum": most, "default": 100}
-    return Parameter("limit", shape, "At most so many.")
+    return Parameter("limit", shape, "At most this many.")
 
 
 TOPIC = path("topic", "The topic's name.")

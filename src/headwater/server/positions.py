@@ -99,7 +99,7 @@ class Watched:
             raise NotYet(asked, now, seconds, of_log=isinstance(self._moving, LogMoves))
 
     async def moved(self, seen: Position, seconds: float) -> bool:
-        """Whether the position has gone past one within so many seconds."""
+        """Whether the position has gone past one within this many seconds."""
         return await self._wait(lambda position: not position <= seen, seconds)
 
     async def _wait(self, wanted: Callable[[Position], bool], seconds: float) -> bool:
@@ -124,7 +124,7 @@ class Watched:
             try:
                 now = self._moving.next(seen)
             except (HeadwaterError, OSError):
-                # A busy or damaged store is told to whoever reads it; this only waits for what comes after.
+                # A busy or damaged store is reported to the reader; this only waits for what comes after.
                 time.sleep(LOOK_EVERY.total_seconds())
                 continue
             if now != seen:

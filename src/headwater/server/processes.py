@@ -88,7 +88,7 @@ class Processes:
         self._app, self._clock = app, clock
 
     def pipeline(self) -> Process | None:
-        """What keeps the views up to date; None if there are none."""
+        """What keeps the views up to date; None if there is none."""
         return self._look("pipeline", self._app.name, self._app.directory) if self._app.views else None
 
     def captures(self) -> dict[str, Process]:

@@ -44,7 +44,7 @@ KEY = Parameter(
     "The same key with the same body is appended once, and answered with the same position.",
     "header",
 )
-LAST_ID = Parameter("Last-Event-ID", {"type": "string", "maxLength": 100_000}, "Go on after this event.", "header")
+LAST_ID = Parameter("Last-Event-ID", {"type": "string", "maxLength": 100_000}, "Continue after this event.", "header")
 
 APPENDED = thing(position=POSITION, records=WHOLE, dead_letters=WHOLE, duplicate=YES_NO)
 RECORD = thing(
@@ -228,7 +228,7 @@ def parse_start(text: str, partition: int | None) -> Start:
         return Start(kind, number=int(value), partition=partition)
     if kind == "offsets":
         if not re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,18})*", value):
-            raise bad_request("That is not where a reading can go on.", "Use the id of an event of this topic.")
+            raise bad_request("That is not where a reading can continue.", "Use the id of an event of this topic.")
         return Start(kind, offsets=dict(enumerate(int(part) for part in value.split("."))), partition=partition)
     if kind == "position":
         return Start(kind, position=Position.parse(value), partition=partition)

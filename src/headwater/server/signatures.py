@@ -41,7 +41,7 @@ def check(hook: WebhookIn, headers: Mapping[str, str], body: bytes, now: datetim
 
 
 def sign(hook: WebhookIn, identity: str, body: bytes, at: datetime) -> dict[str, str]:
-    """The headers that a sender adds, for tests and for who sends by hand."""
+    """The headers that a sender adds, for tests and for senders without a library."""
     secret, seconds = hook.secrets[0], int(at.timestamp())
     if hook.style == "github":
         return {"x-hub-signature-256": f"sha256={_hmac(secret.encode(), body).hex()}", "x-github-delivery": identity}

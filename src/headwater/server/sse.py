@@ -1,4 +1,4 @@
-"""Server-sent events as bytes, and the marks by which a stream of changes is gone on with."""
+"""Server-sent events as bytes, and the marks by which a stream of changes is resumed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Mark(NamedTuple):
 
 
 def event(data: object, *, name: str, mark: object = None) -> bytes:
-    """One event: a name, JSON in one line, and what a client sends as Last-Event-ID to go on behind it."""
+    """One event: a name, JSON in one line, and what a client sends as Last-Event-ID to continue after it."""
     lines = [f"event: {name}", f"data: {to_json(data)}"]
     if mark is not None:
         lines.insert(0, f"id: {mark}")

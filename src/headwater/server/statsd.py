@@ -27,7 +27,7 @@ BUFFER_BYTES = 8 << 20
 """What the kernel is asked to hold for us; it may give less."""
 GATHER_SECONDS = 0.1
 GATHER_SAMPLES_MAX = 10_000
-"""Samples are appended together, after so long or when they are so many."""
+"""Samples are appended together, after so long or when they are this many."""
 _TYPES = frozenset({"c", "g", "ms", "h", "s", "d"})
 _KERNEL = Path("/proc/net/udp")
 _log = logging.getLogger("headwater.server")

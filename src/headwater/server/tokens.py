@@ -26,7 +26,7 @@ from headwater.system.sqlite import (
 )  # fmt: skip
 
 Scope = Literal["read", "write", "admin"]
-"""What a token allows. Whoever may write may read, and an admin may do everything."""
+"""What a token allows. A writer may read, and an admin may do everything."""
 
 FILE = "tokens.db"
 BUSY_SECONDS_MAX = 10.0

@@ -47,7 +47,7 @@ BATCHES_SHOWN = 100
 ORDER = Parameter(
     "order", {"type": "string", "minLength": 1, "maxLength": 1000}, "Columns, with commas; -column from large to small."
 )
-OFFSET = Parameter("offset", {"type": "integer", "minimum": 0, "maximum": 1_000_000_000}, "Leave out so many rows.")
+OFFSET = Parameter("offset", {"type": "integer", "minimum": 0, "maximum": 1_000_000_000}, "Leave out this many rows.")
 SUMMARY = thing(
     name=TEXT, sql=TEXT, columns=many(COLUMN), key=many(TEXT), reads=many(TEXT), size=maybe(SIZE),
     changes_per_second=NUMBER, subscribers=WHOLE, verification=ANYTHING, published=YES_NO, not_kept=maybe(TEXT),

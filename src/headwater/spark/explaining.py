@@ -74,7 +74,7 @@ def _computes(column: Expression) -> bool:
 
 
 def _work(operator: flow.Operator, edges: Sequence[flow.Edge]) -> tuple[list[str], list[str]]:
-    """What an operator adds up, and what it computes anew for the groups that are touched."""
+    """What an operator adds up, and what it recomputes for the groups that are touched."""
     kernel = operator.kernel
     if operator.native is not None:
         return [], [short(function) for function in operator.native.functions if _computes(function)]

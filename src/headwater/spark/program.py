@@ -51,7 +51,7 @@ from headwater.spark.wording import label
 from headwater.views.zset import HASH, WEIGHT
 
 VERSION = 5
-"""Of how views are planned and kept. What was built by another version is built anew."""
+"""Of how views are planned and kept. What was built by another version is rebuilt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Program:
 
     @property
     def fingerprint(self) -> str:
-        """Of what the views are and of what is kept for them: state of the same fingerprint can be gone on with."""
+        """Of what the views are and of what is kept for them: state of the same fingerprint can be resumed."""
         kept = [self.definition.meaning, *self._layout]
         return hashlib.sha256(json.dumps(kept).encode()).hexdigest()
 

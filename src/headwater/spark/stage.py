@@ -110,7 +110,7 @@ class Stage:
         yield from mail.packed(batch.tasks, self.schema)
 
     def _received(self, given: Iterable[pa.RecordBatch], mail: Mail) -> Iterator[pa.RecordBatch]:
-        """Sorts what Spark hands in: parcels are opened, notes go on."""
+        """Sorts what Spark hands in: parcels are opened, notes continue."""
         brought: dict[int, list[pa.Table]] = {}
         for batch in given:
             for number, rows in _by_route(_typed(self.schema, batch)).items():
@@ -154,7 +154,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class FileStage:
-    """The stage that goes on where the job before it ended: it reads rows of some routes, or of all others."""
+    """The stage that continues where the job before it ended: it reads rows of some routes, or of all others."""
 
     routes: frozenset[int]
     schema: pa.Schema

@@ -165,7 +165,7 @@ class Batches:
             if name in prefix.needed:
                 plan = settled(self._catalyst, planned.sql, self._catalyst.analyze(planned.sql)).plan
                 frame = self._catalyst.frame(plan)
-                # Where a rule decides, it decides once, whoever reads the view and how often.
+                # Where a rule decides, it decides once, no matter which process reads the view and how often.
                 table = self._collected(name, frame) if name in views or planned.rules else None
                 if name in views and table is not None:
                     yield name, table.cast(planned.schema)

@@ -28,7 +28,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def instant(microseconds: int) -> datetime:
-    """The instant that is so many microseconds after 1970 (UTC)."""
+    """The instant that is this many microseconds after 1970 (UTC)."""
     return _EPOCH + timedelta(microseconds=microseconds)
 
 

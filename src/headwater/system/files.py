@@ -1,8 +1,8 @@
 """Reading the files of a database beside SQLite, without taking its locks away.
 
 SQLite's locks are POSIX's: when a process closes any descriptor of a file, it loses all locks that it has on that file,
-whoever took them. A database that is open would then be open to others as if nobody used it. So what is read here is
-kept open until this process has no connection to the database any more.
+the one that took them. A database that is open would then be open to others as if nobody used it. So what is read here
+is kept open until this process has no connection to the database any more.
 """
 
 from __future__ import annotations

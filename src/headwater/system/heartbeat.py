@@ -23,7 +23,7 @@ from headwater.system.clock import Clock
 FILE = "heartbeat.json"
 BEAT_SECONDS = 2.0
 SILENCE_SECONDS_MAX = 10.0
-"""Whoever has not beaten for this long does not run any more."""
+"""A process that has not beaten for this long is not running."""
 
 
 @dataclass(frozen=True, slots=True)

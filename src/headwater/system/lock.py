@@ -18,7 +18,7 @@ _open_files: set[int] = set()
 class FileLock:
     """One holder at a time, among the threads of this process and all other processes.
 
-    The kernel gives a lock to whoever asks first once it is free, and that is mostly the process that has just released
+    The kernel gives a lock to the first that asks once it is free, and that is mostly the process that has just released
     it. So there is a second lock to wait behind, the queue: only who holds it may ask for the first, and who has got
     that leaves the queue. A process that comes back has to queue like all others.
 
@@ -172,7 +172,7 @@ def _close(fd: int) -> None:
 
 
 def _close_inherited() -> None:
-    # A forked child shares its parent's open files, and with them their locks: it would go on holding what its
+    # A forked child shares its parent's open files, and with them their locks: it would continue holding what its
     # parent held when that died.
     for fd in _open_files:
         os.close(fd)

@@ -99,7 +99,7 @@ def _words(content: bytes, order: str, row_bytes: int | None = None) -> Words:
 
 
 def _sums(rows: Words, before: npt.ArrayLike = 0, unsummed: range = range(0)) -> Words:
-    """The two sums over each row of words but some, which go on from those before."""
+    """The two sums over each row of words but some, which continue from those before."""
     words = rows.astype(np.uint32, copy=False)
     first, second, whole = _weights(words.shape[1], unsummed)
     start = np.broadcast_to(np.asarray(before).astype(np.uint32), (len(words), 2)) @ whole

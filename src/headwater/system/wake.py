@@ -51,7 +51,7 @@ class Wake:
             return self._count
 
     def wait(self, ticket: int, seconds: float) -> None:
-        """Returns when something was committed after the ticket was taken, or after so many seconds."""
+        """Returns when something was committed after the ticket was taken, or after this many seconds."""
         with self._changed:
             if self._count == ticket and not self._closed:
                 self._changed.wait(min(seconds, LOOK_EVERY_SECONDS))

@@ -19,7 +19,7 @@ from headwater.testing.storage import PowerCut, PowerCutStorage
 
 # Opening takes a millisecond or two; something that waits for a lock, or reads data, would take longer than this.
 OPEN_SECONDS_MAX = 5.0
-# Going on takes about so many operations; the second cut is at one of them.
+# Continuing takes about this many operations; the second cut is at one of them.
 SECOND_CUT_MAX = 60
 AFTER, FIRST_ID = "after", 10**9
 
@@ -36,7 +36,7 @@ class Aftermath:
     moment: str
 
     def verify(self, seed: int, open_seconds: list[float]) -> None:
-        """Opens what the cut may have left, compares it, and goes on; then once more, with a second cut meanwhile.
+        """Opens what the cut may have left, compares it, and continues; then once more, with a second cut meanwhile.
 
         Raises `Violated`, or whatever the log raises.
         """

@@ -32,7 +32,7 @@ PATIENCE = timedelta(milliseconds=200)
 SEGMENT_BYTES_MAX = 8 << 10
 
 Going = Callable[[], bool]
-"""Whether a client should go on."""
+"""Whether a client should continue."""
 
 
 class Abort(Exception):

@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to go on, for tests of everything that depends on time."""
+"""A clock that stands still until it is told to continue, for tests of everything that depends on time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ManualClock(Clock):
-    """Wall time and time since boot go on together by `advance`, and apart by `set_back` and `reboot`.
+    """Wall time and time since boot continue together by `advance`, and apart by `set_back` and `reboot`.
 
     Several logs may share one, as the processes of one machine share its clocks.
     """
@@ -35,10 +35,10 @@ class ManualClock(Clock):
         self._since_boot += by.total_seconds()
 
     def set_back(self, by: timedelta) -> None:
-        """Sets the wall clock back, as an operator may; the time since boot goes on unmoved."""
+        """Sets the wall clock back, as an operator may; the time since boot continues unmoved."""
         self._now -= by // timedelta(microseconds=1)
 
     def reboot(self) -> None:
-        """The machine starts anew: the time since boot begins again, under a new name."""
+        """The machine restarts: the time since boot begins again, under a new name."""
         self._since_boot = 0.0
         self._boots += 1

@@ -116,7 +116,7 @@ def segment_files(directory: Path) -> list[str]:
 
 
 def every_damage(directory: Path, seed: int, *, bits: int = 1) -> list[Damage]:
-    """Each byte with so many of its bits flipped, shorter lengths, longer ones, and each file removed."""
+    """Each byte with this many of its bits flipped, shorter lengths, longer ones, and each file removed."""
     random = seeded(seed)
     damages: list[Damage] = []
     for number, file in enumerate(segment_files(directory)):
@@ -260,7 +260,7 @@ class _Trial:
         new = [place for place in found if place not in remaining]
         require(len(new) == 2, f"after appending two records, {new} are new")
         require(all(found[place] == row for place, row in remaining.items()), "sealing changed something")
-        require(not list(log.check()), "after going on, check finds something")
+        require(not list(log.check()), "after continuing, check finds something")
 
 
 def _files(directory: Path) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 CATALOG = frozenset({"catalog.db", "catalog.db-wal"})
-# Shared memory is not on the disk, and SQLite builds it anew.
+# Shared memory is not on the disk, and SQLite rebuilds it.
 MEMORY = "catalog.db-shm"
 SECTOR = 512
 # Two seeds are the ends of the scale; all others lie between them.

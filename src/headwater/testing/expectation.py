@@ -52,7 +52,7 @@ class InFlight:
     """A step that was not acknowledged yet.
 
     Where `happened` says that it did, `change` makes the expectation agree; it did as a whole, or not at all. What is
-    `removable` may be there or not: retention and compaction go on segment by segment.
+    `removable` may be there or not: retention and compaction continue segment by segment.
     """
 
     change: Callable[[Expectation], None]

@@ -85,7 +85,7 @@ def _try(directory: Path, at: int, failure: Failure, figures: FailureFigures) ->
 
 
 class _Life:
-    """Opens, appends, seals, compacts, drops; goes on where it was refused; then looks at what is there."""
+    """Opens, appends, seals, compacts, drops; continues where it was refused; then looks at what is there."""
 
     def __init__(self, directory: Path, storage: FailingStorage) -> None:
         self._directory, self._storage = directory, storage

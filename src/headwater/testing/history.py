@@ -163,7 +163,7 @@ class _Facts:
                 yield from attempt.read
 
     def offset(self, entry: Entry) -> int | None:
-        """Where the value lies in its partition, from whoever has seen it."""
+        """Where the value lies in its partition, from the one that has seen it."""
         if entry.offset is not None:
             return entry.offset
         return min(

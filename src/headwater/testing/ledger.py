@@ -1,7 +1,7 @@
 """The ledger of a torture: what every process was about to do, and what it was told has happened.
 
 A process says each thing in one line to a pipe, which outlives it: "? n" before it tries its n-th commit, "! n c" once
-that is acknowledged as commit c, "= n" where it finds that it goes on behind n, "+ n" for things it only counts, and
+that is acknowledged as commit c, "= n" where it finds that it continues after n, "+ n" for things it only counts, and
 "x text" if it saw something that must not be.
 """
 
@@ -63,7 +63,7 @@ class Account:
     def _resume(self, number: int) -> None:
         """The log itself says which of the doubtful commits happened: those up to this number."""
         if number != self.last and number not in self.doubtful:
-            self.complaints.append(f"goes on behind {number}; {self.last} was acknowledged, {self.doubtful} were not")
+            self.complaints.append(f"continues after {number}; {self.last} was acknowledged, {self.doubtful} were not")
         for n in sorted(self.doubtful):
             if n <= number:
                 self.acknowledged[n] = 0

@@ -54,7 +54,7 @@ class Script:
             self.close()
 
     def open(self) -> None:
-        """Opens the log anew, as another process would."""
+        """Reopens the log, as another process would."""
         self.close()
         self._log = EmbeddedLog(self._directory, upkeep=False, storage=self._storage, clock=self.clock)
 

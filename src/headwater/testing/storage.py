@@ -199,7 +199,7 @@ class PowerCutStorage(_Watched):
         with self._lock:
             if self._off is not None:
                 if operation == "close":
-                    # No matter of the disk: the process gives back its files, and the test goes on.
+                    # No matter of the disk: the process gives back its files, and the test continues.
                     return act()
                 raise PowerCut
             moment = Moment(len(self.moments), "before", operation, path.name)

@@ -28,9 +28,9 @@ from headwater.testing.victims import CAST, ROLES, Victim, create_topics
 PR_SET_PDEATHSIG = 1
 # Nobody gets through for this long: something is stuck.
 STUCK_SECONDS_MAX = 60.0
-# How often all processes are killed at once, so that the log is opened by nobody and then anew.
+# How often all processes are killed at once, so that the log is opened by nobody and then again.
 ALL_AT_ONCE = 0.03
-# How often whoever holds the write lock is killed, and how long it is looked for.
+# How often the one that holds the write lock is killed, and how long it is looked for.
 AIMED, AIM_SECONDS_MAX = 0.5, 0.02
 
 
@@ -86,7 +86,7 @@ class Torture:
         seconds_max: float | None = None,
         progress: Callable[[TortureFigures], None] = lambda _: None,
     ) -> TortureFigures:
-        """Kills so many processes, or as many as the time allows, and judges; stops at the first problem."""
+        """Kills this many processes, or as many as the time allows, and judges; stops at the first problem."""
         began = time.monotonic()
         # Arrow loads pandas when it first sees a row, if there is one to load: here, once, and not in every child.
         pa.Table.from_pylist([{"n": 1}])
@@ -135,7 +135,7 @@ class Torture:
         self._heard_at = time.monotonic()
 
     def _choose(self) -> str:
-        """Anybody, or, half of the time, whoever is in the middle of a commit."""
+        """Anybody, or, half of the time, the one that is in the middle of a commit."""
         if self._random.random() < AIMED:
             until = time.monotonic() + AIM_SECONDS_MAX
             while time.monotonic() < until:
@@ -151,7 +151,7 @@ class Torture:
         self._start(name)
 
     def _kill_all(self, *, counted: bool = True) -> None:
-        """Not quite at the same moment: who is left for an instant goes on with what the first one has left."""
+        """Not quite at the same moment: who is left for an instant continues with what the first one has left."""
         children = list(self._children.values())
         self._random.shuffle(children)
         if counted:

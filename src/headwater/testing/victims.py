@@ -26,7 +26,7 @@ REST_SECONDS_MAX = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """What a process knows when it begins: who it is, and where it goes on."""
+    """What a process knows when it begins: who it is, and where it continues."""
 
     name: str
     log: EmbeddedLog
@@ -179,7 +179,7 @@ def update(victim: Victim) -> None:
 
 
 def ring(victim: Victim) -> None:
-    """A topic that keeps only so many bytes."""
+    """A topic that keeps only this many bytes."""
     n = victim.tried
     while True:
         n += 1
@@ -200,7 +200,7 @@ def maintain(victim: Victim) -> None:
 
 
 def check(victim: Victim) -> None:
-    """Reads everything back, while all others go on."""
+    """Reads everything back, while all others continue."""
     while True:
         findings = list(victim.log.check())
         if findings:

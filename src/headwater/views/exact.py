@@ -102,7 +102,7 @@ def double_totals(numbers: Numbers, places: Numbers, limbs: Numbers, count: int)
 
 
 def _longs(column: pa.Array, each: int) -> Numbers:
-    """The memory of a column whose values have so many 64-bit words each."""
+    """The memory of a column whose values have this many 64-bit words each."""
     if not len(column):
         return np.zeros(0, dtype=np.int64)
     words = np.frombuffer(column.buffers()[1], np.int64, count=each * (column.offset + len(column)))

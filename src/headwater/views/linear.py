@@ -19,7 +19,7 @@ Sums = Mapping[str, Numbers]
 
 _WIDEST = pa.decimal128(38, 0)
 _NAN, _INFINITE, _NEGATIVE_INFINITE = "nan", "infinite", "negative_infinite"
-# With up to so many cells for each limb a table of all cells is faster than one of those that are used.
+# With up to this many cells for each limb a table of all cells is faster than one of those that are used.
 _CELLS_PER_LIMB = 8
 
 

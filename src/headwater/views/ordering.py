@@ -1,7 +1,7 @@
 """The order of values, as Spark has it: numbers that are less, equal or greater as the values of a column are.
 
 NaN is greater than every other number, -0.0 equals 0.0, false is less than true, strings and binaries are compared byte
-by byte, lists and structs element by element with null first, and a list that ends is less than one that goes on. Maps
+by byte, lists and structs element by element with null first, and a list that ends is less than a longer one. Maps
 have no order in SQL; here they are compared as lists of their entries, so that every row has its place.
 """
 

@@ -33,7 +33,7 @@ class Target(ABC):
 
     @abstractmethod
     def fail(self, times: int) -> None:
-        """Lets so many deliveries fail, from now on; each of them could be tried again."""
+        """Lets this many deliveries fail, from now on; each of them could be tried again."""
 
     @abstractmethod
     def refuse(self) -> None:

@@ -137,7 +137,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: (self.collected_unfollowed + 1) * (GRACE + timedelta(minutes=1)) < HISTORY_AGE_MAX)
     @rule()
     def collect(self) -> None:
-        # In all less than the age of changes, so that the subscription can go on.
+        # In all less than the age of changes, so that the subscription can continue.
         self.collected_unfollowed += 1
         self.clock.advance(GRACE + timedelta(seconds=1))
         self.store.collect()

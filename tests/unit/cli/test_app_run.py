@@ -100,7 +100,7 @@ def test_a_second_signal_does_not_wait(headwater: Run, app: Path, program: Progr
     def interrupt(_: Batch) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
-        pytest.fail("the batch went on")
+        pytest.fail("the batch continued")
 
     program.on_run = interrupt
     ran = headwater("run", app, "--json")

@@ -1,4 +1,4 @@
-"""Appending from files: whole batches, named lines, how far it got, and going on without a duplicate."""
+"""Appending from files: whole batches, named lines, how far it got, and continuing without a duplicate."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_lines_that_do_not_fit_are_named_and_it_goes_on_behind_the_last_batch(
     assert first.startswith("error: Line 4 does not fit topic 'orders': field 'id': expected bigint")
     assert second.startswith("error: Line 5 does not fit topic 'orders': expected a JSON object, got nonsense (")
     assert how_far == "Appended 2 records, up to position 1; nothing after them."
-    assert hint == "hint: Go on with --skip-records 2."
+    assert hint == "hint: Continue with --skip-records 2."
     assert ids(log) == [1, 2]
     lines(file, {"id": 1}, "", {"id": 2}, {"id": 3}, {"id": 4}, {"id": 5})
     assert headwater("log", "append", directory, "orders", file, "--skip-records", 2).code == 0
@@ -117,7 +117,7 @@ def test_resume_goes_on_where_it_ended_and_appends_nothing_twice(
     command = ("log", "append", directory, "orders", file, "--resume", "load")
     broken = headwater(*command)
     assert broken.code == 1
-    assert "hint: The same command goes on where this one ended." in broken.err
+    assert "hint: The same command continues where this one ended." in broken.err
     lines(file, {"id": 1}, {"id": 2}, {"id": 3})
     assert headwater(*command).err == "Appended 1 record to orders: position 2.\n"
     assert headwater(*command).err == "There was nothing to append after the first 3.\n"
@@ -146,7 +146,7 @@ def test_resume_refuses_another_input(
     for refused in (other, longer):
         assert "error: The input does not begin with the 3 records that were read" in refused.err
         assert "hint: Use another --resume name for another input.\nNothing was appended.\n" in refused.err
-        assert "goes on where" not in refused.err
+        assert "continues where" not in refused.err
     assert ids(log) == [1, 2, 3]
     assert resume(1, 2, 3, 4).err == "Appended 1 record to orders: position 2.\n"
     assert resume(5, name="next").code == 0
@@ -239,7 +239,7 @@ def test_a_full_disk_tells_how_far_it_got(
     assert ran.code == 1
     error, _, how_far, go_on = ran.err.splitlines()
     assert how_far == "Appended 2 records, up to position 1; nothing after them."
-    assert go_on == "hint: Go on with --skip-records 2."
+    assert go_on == "hint: Continue with --skip-records 2."
     assert error == "error: There is no room left on the disk that holds data."
     assert ids(log) == [0, 1]
 

@@ -31,7 +31,7 @@ def log(tmp_path: Path, clock: ManualClock) -> Iterator[EmbeddedLog]:
 
 
 def read_up_to(log: EmbeddedLog, records: int, topic: str = "orders", group: str = "billing") -> None:
-    """Lets the group have dealt with so many records of partition 0, whatever batches they come in."""
+    """Lets the group have dealt with this many records of partition 0, whatever batches they come in."""
     log.consumer(topic, group=group).close()
     with log._catalog.write() as tx:
         tx.execute("UPDATE claims SET offset = ? WHERE group_name = ? AND partition = 0", (records, group))

@@ -1,4 +1,4 @@
-"""Positions that move: whoever waits is woken when theirs is reached, and nobody else."""
+"""Positions that move: the one that waits is woken when theirs is reached, and nobody else."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def failing(times: int, error: Exception, done: threading.Event) -> Callable[[], None]:
-    """Fails so many times, then waits until it is done."""
+    """Fails this many times, then waits until it is done."""
     left = [times]
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""`tools/test_servers` without the right to install anything: it names each package that is missing, and goes on."""
+"""`tools/test_servers` without the right to install anything: it names each package that is missing, and continues."""
 
 from __future__ import annotations
 

@@ -8,17 +8,17 @@
     streaming  | the first snapshot is in the log; the stream is followed, and jobs read tables meanwhile
     lost       | the database cannot resume the stream; a new slot is made, and a job compares every table
     paused     | nothing; the database keeps its changes
-    dropped    | slot and publications were removed; the next run begins anew
+    dropped    | slot and publications were removed; the next run starts over
 
 The rules:
 
 1. The state is in the log, in a bookmark that any process may move, and every move expects the value that it was made
    for: of two processes that move at once, one looks again. So a killed process loses nothing.
-2. `lost` is not stored. It is found by whoever asks the database, and whoever starts asks again.
+2. `lost` is not stored. It is found by the one that asks the database, and the one that starts asks again.
 3. A pause is stored beside the state that it interrupts, so that a pause never conflicts with a commit of the stream,
    and resuming returns to that state. Dropping, too, can be undone, as long as nothing was removed.
 4. A transition that the table does not have is a bug, and raises `InternalError`.
-5. The jobs are part of the state: a transition starts with new ones, and whoever asks for one adds it to those there.
+5. The jobs are part of the state: a transition starts with new ones, and a new request is added to those there.
 """
 
 from __future__ import annotations

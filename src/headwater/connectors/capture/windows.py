@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headwater.cdc.windows import Hashes, Ids, Passing, Visibility, key_hashes
 
-# Keys that passed are put together when there are so many parts of them.
+# Keys that passed are put together when there are this many parts of them.
 SEEN_PARTS_MAX = 1000
 
 

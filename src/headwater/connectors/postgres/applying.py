@@ -47,8 +47,8 @@ from headwater.log.port import Log
 _ROWS = (INSERT, UPDATE, DELETE)
 _NOTABLE = (RELATION, ROLLED_BACK, TYPE, TRUNCATE, MESSAGE)
 _DELETED = pa.field("_deleted", pa.bool_())
-# Values that were not sent make a row larger than its message by any factor: so many bytes of such rows are put
-# together at a time, and so many rows as long as nobody knows how large they are.
+# Values that were not sent make a row larger than its message by any factor: this many bytes of such rows are put
+# together at a time, and this many rows as long as nobody knows how large they are.
 PUT_BACK_BYTES = 16 << 20
 PUT_BACK_ROWS = 2000
 

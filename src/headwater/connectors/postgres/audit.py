@@ -75,14 +75,14 @@ def _audited(
 
 
 def _locked(connection: Connection, table: Table) -> SourceTable:
-    """The table as it is, and as it stays until the end: nobody writes it anew, so its blocks hold the same rows."""
+    """The table as it is, and as it stays until the end: nobody rewrites it, so its blocks hold the same rows."""
     source = table_of(connection, table.relation.oid)
     if source is not None:
         connection.execute(f"LOCK TABLE {source.source} IN ACCESS SHARE MODE".encode())
     if source is None or source.relation.columns != table.relation.columns:
         raise UsageError(
             f"Table {table.name} was changed, and the log does not know of it yet.",
-            hint=f"Read it anew (`headwater capture snapshot APP {table.name}`) or change a row of it, and audit then.",
+            hint=f"Re-read it (`headwater capture snapshot APP {table.name}`) or change a row of it, and audit then.",
         )
     return source
 

@@ -266,7 +266,7 @@ class Bootstrap:
         return [job.to_json() for job in [*changed, *older] if job.oid in active]
 
     def _restart(self) -> None:
-        """Everything has to be read again: the files are gone, or a table was written anew. The log has nothing yet."""
+        """Everything has to be read again: the files are gone, or a table was rewritten. The log has nothing yet."""
         self._say("Tables were changed while they were read: reading begins again.")
         self._life.move(Event.RESTART)
 

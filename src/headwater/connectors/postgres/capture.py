@@ -163,7 +163,7 @@ class Capture:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Waits until no other process captures the source into this log; it goes on when that one ends."""
+        """Waits until no other process captures the source into this log; it continues when that one ends."""
         self.options.directory.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.options.directory / "capture.lock")
         said = False

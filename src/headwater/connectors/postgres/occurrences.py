@@ -19,7 +19,7 @@ from headwater.cdc.postgres.changes import Changes
 from headwater.log.port import Log
 
 ROW = pa.field("_row", pa.string())
-# Counts that have changed are kept apart from the sorted ones until there are so many.
+# Counts that have changed are kept apart from the sorted ones until there are this many.
 CHANGED_MAX = 100_000
 _DIGITS = DIGEST.itemsize
 

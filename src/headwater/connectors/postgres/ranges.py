@@ -19,7 +19,7 @@ from headwater.connectors.postgres.log_side import LogSide
 from headwater.connectors.postgres.naming import literal, quoted
 from headwater.connectors.postgres.tables import Table
 
-# So many ranges are asked for by conditions that an index may serve; more, by a look at every row.
+# This many ranges are asked for by conditions that an index may serve; more, by a look at every row.
 CONDITIONS_MAX = 50
 _DIGITS = 7
 

@@ -144,7 +144,7 @@ class ChunkReader:
         """The database refuses a chunk: for a moment, or whatever is tried."""
         job, table = task.job, task.table
         if job.where is not None:
-            # It would fail again and again; whoever asked for it finds the reason in the history.
+            # It would fail again and again; the one that asked for it finds the reason in the history.
             self._refused.add(job.id)
             event = Event("", table.name, table.topic, "snapshot failed", error.message)
             self._handover.report(Refused(job.id, event))
@@ -170,7 +170,7 @@ class ChunkReader:
             return
         layout = layout_of(connection, [table])
         if job.blocks is None or job.layout != layout:
-            # Not planned yet, or written anew since: rows may lie in blocks that were read before they did.
+            # Not planned yet, or rewritten since: rows may lie in blocks that were read before they did.
             job = replace(job, blocks=tuple(parts_of(connection, table)), layout=layout)
         blocks = job.next_blocks()
         query = None if blocks is None else chunk_query(table, blocks, job.where)
@@ -181,7 +181,7 @@ class ChunkReader:
     ) -> None:
         """Reads, puts a mark behind it, and returns when the stream has brought that.
 
-        A chunk of a table that is written anew while it is read does not count: the mark that would let it in is not
+        A chunk of a table that is rewritten while it is read does not count: the mark that would let it in is not
         written, and the job is planned again.
         """
         seen = _visibility(connection)
@@ -200,7 +200,7 @@ class ChunkReader:
     def _wait_for_others(self, connection: Connection) -> None:
         """Returns when all transactions that run now have ended.
 
-        Those that came by in the stream before anybody watched are then seen by whoever reads. And so are those that
+        Those that came by in the stream before anybody watched are then seen by the reader. And so are those that
         changed the table before it was published, whose changes the stream does not bring.
         """
         [(now,)] = connection.execute("SELECT pg_current_xact_id()::text::int8").fetchall()

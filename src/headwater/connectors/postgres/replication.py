@@ -77,7 +77,7 @@ class Replication:
         self._given_at = time.monotonic()
 
     def receive(self, idle_timeout: float) -> Received:
-        """What has come by now; waits for it, at most so many seconds. Raises `SourceUnavailable`."""
+        """What has come by now; waits for it, at most this many seconds. Raises `SourceUnavailable`."""
         received = Received()
         gather = min(time.monotonic() - self._given_at, GATHER_SECONDS_MAX)
         try:

@@ -12,7 +12,7 @@ from headwater.connectors.postgres.tables import Table, Tables
 from headwater.errors import CaptureRefused, Missing, UsageError
 from headwater.log.port import Log
 
-_DROP_TOPIC = "Drop its topic (`headwater log drop`): it is made and filled anew when the table is captured."
+_DROP_TOPIC = "Drop its topic (`headwater log drop`): it is recreated and filled again when the table is captured."
 
 
 def request_snapshot(

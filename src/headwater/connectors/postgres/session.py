@@ -55,7 +55,7 @@ class Session:
             replication.close()
 
     def check_slot(self, captured: Lsn) -> None:
-        """Raises `SlotLost` if the slot does not go on from where the log is."""
+        """Raises `SlotLost` if the slot does not continue from where the log is."""
         slot = self._options.names.slot
         row = self.connection.execute(
             "SELECT confirmed_flush_lsn::text, wal_status FROM pg_replication_slots WHERE slot_name = %s", (slot,)

@@ -68,7 +68,7 @@ class Chunk:
 def layout_of(connection: Connection, tables: Sequence[Table]) -> dict[str, list[object]]:
     """What must stay as it is for blocks to hold the same rows: the files of each table, and its columns.
 
-    `VACUUM FULL`, `CLUSTER` and some changes of a type write a table anew, and rows move without a change of their own.
+    `VACUUM FULL`, `CLUSTER` and some changes of a type rewrite a table, and rows move without a change of their own.
     """
     oids = [table.relation.oid for table in tables]
     files: dict[int, list[object]] = {oid: [] for oid in oids}

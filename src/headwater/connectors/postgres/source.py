@@ -68,11 +68,11 @@ class PostgresSource(DatabaseSource):
         request_snapshot(self.log, self.options, table, where=where, purge=where is None)
 
     def pause(self) -> None:
-        """Lets capture rest; the database keeps its changes until it goes on."""
+        """Pauses capture; the database keeps its changes until it resumes."""
         self.options.life(self.log).pause()
 
     def resume(self, table: str | None = None) -> None:
-        """Lets capture go on; with a table, captures that one again, and reads it anew."""
+        """Resumes capture; with a table, captures that one again, and reads it again."""
         if table is None:
             self.options.life(self.log).resume()
         else:

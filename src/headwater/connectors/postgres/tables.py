@@ -1,8 +1,8 @@
-"""The tables of a source as they are captured: each with its topic, its columns so far, and whether it goes on.
+"""The tables of a source as they are captured: each with its topic, its columns so far, and whether it continues.
 
 What the stream says about a table is compared with what was known. A column more, or a wider type, is applied to the
 topic; a column less stays in the topic, and is null from there on; a renamed table keeps its topic. What the log's
-rules do not allow stops the capture of that table, with the reason; the others go on.
+rules do not allow stops the capture of that table, with the reason; the others continue.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Event:
 
 
 class TablesMoved(Exception):
-    """Another process has changed what is known of the tables: whoever works with them begins anew."""
+    """Another process has changed what is known of the tables: the one that works with them starts over."""
 
 
 @dataclass(slots=True)
@@ -174,11 +174,11 @@ class Tables:
         self.incomplete[oid] = self.incomplete.get(oid, False) or purge
 
     def set_parts(self, table: Table, parts: tuple[int, ...], files: tuple[int | None, ...]) -> None:
-        """Takes notice of partitions that came, went, or were written anew."""
+        """Takes notice of partitions that came, went, or were rewritten."""
         self._set(replace(table, parts=parts, files=files), ZERO)
 
     def recognise(self, there: Mapping[int, SourceTable]) -> None:
-        """Forgets tables whose numbers are those of others: a database that was restored numbers its tables anew.
+        """Forgets tables whose numbers are those of others: a database that was restored renumbers its tables.
 
         What has the name of one that is forgotten is found again, and takes over its topic.
         """

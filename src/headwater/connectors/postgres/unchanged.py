@@ -65,7 +65,7 @@ class Memory:
         return found
 
     def forget(self, topic: str) -> None:
-        """The topic was made anew."""
+        """The topic was recreated."""
         self._indexes.pop(topic, None)
 
 
@@ -220,7 +220,7 @@ def _among(rows: pa.Table, keys: Collection[Key], key: Sequence[str], columns: S
 
 
 def sliced(changes: Changes, rows_max: int) -> Iterator[Changes]:
-    """The changes in pieces of about so many rows; a row stays with the tombstone of the key that it had."""
+    """The changes in pieces of about this many rows; a row stays with the tombstone of the key that it had."""
     first, count = 0, len(changes.messages)
     while first < count:
         end = min(first + rows_max, count)

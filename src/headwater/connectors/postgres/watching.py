@@ -31,7 +31,7 @@ from headwater.errors import CaptureRefused, SlotLost, UnknownTopic
 from headwater.log.port import Log
 
 _FIGURES = re.compile(r"[\d,]+")
-# For so many times as long as a look takes, there is none.
+# For this many times as long as a look takes, there is none.
 REST = 10
 
 
@@ -202,17 +202,17 @@ class Watcher:
     def _partitions(self, connection: Connection, table: Table, found: SourceTable) -> None:
         """Partitions may have come or gone with their rows, or been emptied, of which the stream says nothing.
 
-        A partition that was written anew for another reason has the same rows, but that cannot be seen from here.
+        A partition that was rewritten for another reason has the same rows, but that cannot be seen from here.
         """
         before, now = (dict(zip(each.parts, each.files, strict=True)) for each in (table, found))
         self._tables.set_parts(table, found.parts, found.files)
         fresh, gone = now.keys() - before.keys(), before.keys() - now.keys()
-        anew = [part for part in now.keys() & before.keys() if now[part] != before[part]]
+        rewritten = [part for part in now.keys() & before.keys() if now[part] != before[part]]
         kept = "; rows that came or went with them are not noticed, without a key" if table.append_only else ""
-        detail = f"{len(fresh)} came, {len(gone)} went, {len(anew)} written anew{kept}"
+        detail = f"{len(fresh)} came, {len(gone)} went, {len(rewritten)} rewritten{kept}"
         self._tables.note(table, ZERO, "partitions", detail)
         jobs: list[Job] = []
-        if ((gone or anew) and not table.append_only) or table.counted:
+        if ((gone or rewritten) and not table.append_only) or table.counted:
             jobs = [new_job(table.relation.oid, purge=True)]
         elif not table.append_only:
             jobs = [leaf_job(connection, table, sorted(fresh), layout_of(connection, [table]))]

@@ -17,7 +17,7 @@ class Patience:
     passing: timedelta = timedelta(days=1)
     """After so long it pauses, if nobody answers or the target says that it cannot now."""
     refusals_max: int = 8
-    """After so many refusals in a row (about two minutes of them) it pauses."""
+    """After this many refusals in a row (about two minutes of them) it pauses."""
 
     def delay(self, attempts: int, failure: TargetFailed, chance: float) -> float:
         """Seconds before the next attempt; `chance` is from 0 to 1."""
@@ -27,7 +27,7 @@ class Patience:
         return max(pause, min(failure.retry_after or 0.0, longest))
 
     def is_over(self, refusals: int, seconds: float, failure: TargetFailed) -> bool:
-        """Whether there is no further attempt, after so many refusals in a row, and so long."""
+        """Whether there is no further attempt, after this many refusals in a row, and so long."""
         if failure.kind == "gone":
             return True
         if failure.kind == "refused":

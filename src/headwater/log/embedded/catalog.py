@@ -179,7 +179,7 @@ class Catalog:
         self._opened, self._mode = self.path, _mode(self._lock)
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         with ExitStack() as undo:
-            # Whoever comes next must find the files as they are, not as this connection has seen them.
+            # The next writer must find the files as they are, not as this connection has seen them.
             undo.callback(self._give_up)
             try:
                 self._open()
@@ -311,7 +311,7 @@ class Catalog:
         """Sees to it that a COMMIT which its process did not live to finish is never found again.
 
         It may stand in SQLite's log, and nobody sees it; but who opens the catalog after all others are gone reads
-        that log anew and takes it for committed. By then its bytes in the segments would have been written over, and
+        that log again and takes it for committed. By then its bytes in the segments would have been written over, and
         its files swept. A transaction of our own takes its place in SQLite's log first.
         """
         if self._lock.is_marked:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BATCH_BYTES_MAX = 256 << 20
 """A batch of large records is cut so that they take about so much memory."""
 SMALL_ROWS = 100_000
-"""Batches of up to so many records are not asked how large these are."""
+"""Batches of up to this many records are not asked how large these are."""
 SEALED_FACTOR = 3
 """How much larger records are in memory than in a sealed segment, more or less."""
 

@@ -35,7 +35,7 @@ def _make_directory(directory: Path, storage: Storage) -> None:
         for missing in [path for path in reversed([directory, *directory.parents]) if not path.exists()]:
             storage.make_directory(missing)
             storage.sync_directory(missing.parent)
-        # Whoever made it may have died before its name was on the disk.
+        # The process that made it may have died before its name was on the disk.
         storage.sync_directory(directory.parent)
     except OSError as error:
         raise storage_error(error, directory) from error

@@ -171,7 +171,7 @@ class Follower:
 
 
 def wait_past(catalog: Catalog, wake: Wake, ticket: int, seen: int, seconds: float) -> bool:
-    """Whether the log moved past a commit within so many seconds. The ticket was taken before `seen` was read."""
+    """Whether the log moved past a commit within this many seconds. The ticket was taken before `seen` was read."""
     until = time.monotonic() + seconds
     while catalog.position() <= seen:
         left = until - time.monotonic()

@@ -60,7 +60,7 @@ def _since(
         return None
     first = unread[0]
     if first.state != "sealed":
-        # Damage is told to whoever reads it, and by `check`.
+        # Damage is reported to the reader, and by `check`.
         with suppress(Corrupt):
             return received_at(topic, partition, offset)
     return first.first_at + (1 - _unread_part(first, offset)) * (first.last_at - first.first_at)

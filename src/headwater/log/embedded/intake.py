@@ -21,7 +21,7 @@ from headwater.log.topic import DEAD_LETTER_SCHEMA, Topic
 from headwater.model.hashing import hash_columns, partition_of
 from headwater.model.rows import parse_json_lines, to_arrow
 
-# Without a key, an append is spread over the partitions in runs of at least so many records.
+# Without a key, an append is spread over the partitions in runs of at least this many records.
 SPREAD_ROWS_MIN = 1000
 
 

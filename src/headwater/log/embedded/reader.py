@@ -30,7 +30,7 @@ _STORED = (OFFSET, COMMIT, AT, DELETED, HEADERS)
 
 
 class PartitionReader:
-    """Not safe for use by several threads at once; it remembers where it was, so that going on is cheap."""
+    """Not safe for use by several threads at once; it remembers where it was, so that continuing is cheap."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class PartitionReader:
     def read(self, offset: int, *, until_commit: int | None = None, until_offset: int | None = None) -> Batch | None:
         """The next records from the offset on, up to a commit (included) and an offset (not included).
 
-        None when there are none. Raises `RecordsGone` if retention deleted them, `Corrupt` if they are damaged.
+        None when there is none. Raises `RecordsGone` if retention deleted them, `Corrupt` if they are damaged.
         """
         while True:
             found = self._find(offset)

@@ -137,7 +137,7 @@ class SealedFile:
         self.columns: list[str] = self.schema.names
 
     def read(self, offset: int, columns: list[str]) -> tuple[pa.Table, int] | None:
-        """The rest of the row group that has the offset or the next one behind it, and where reading goes on."""
+        """The rest of the row group that has the offset or the next one behind it, and where reading continues."""
         group = int(np.searchsorted(self._last_offsets, offset))
         if group == len(self._last_offsets):
             return None

@@ -13,7 +13,7 @@ COLUMNS = ", ".join(field.name for field in fields(Segment))
 
 
 def select(tx: Connection, condition: str, values: tuple[object, ...] = ()) -> list[Segment]:
-    """The segments for which an SQL condition holds (it may go on with ORDER BY and LIMIT)."""
+    """The segments for which an SQL condition holds (it may continue with ORDER BY and LIMIT)."""
     return [Segment(*row) for row in tx.execute(f"SELECT {COLUMNS} FROM segments WHERE {condition}", values)]
 
 

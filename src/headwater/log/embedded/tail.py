@@ -26,11 +26,11 @@ from headwater.system.storage import Storage, storage_error
 FILES_OPEN_MAX = 256
 FRAME_ROWS_MAX = 65_536
 FRAME_BYTES_MAX = 8 << 20
-# So many bytes of frames are kept before they are written.
+# This many bytes of frames are kept before they are written.
 WRITE_BYTES_MAX = 32 << 20
 # How many buffers one call of the operating system takes, at most.
 WRITE_PARTS_MAX = 1000
-# A reader that starts somewhere in a segment looks at most at so many bytes before it finds its place.
+# A reader that starts somewhere in a segment looks at most at this many bytes before it finds its place.
 MARK_EVERY_BYTES = 256 << 10
 SYNC_THREADS = 8
 
@@ -202,7 +202,7 @@ class Tails:
         return _Tail(segment, file, end, end, 0, 0)
 
     def _make_directory(self, directory: Path) -> None:
-        # Whoever made a directory may have died before its name was on the disk: all of them are synced.
+        # The process that made a directory may have died before its name was on the disk: all of them are synced.
         path = [directory, *directory.parents]
         path = path[: path.index(self._directory) + 1]
         try:
@@ -249,7 +249,7 @@ class Tails:
         return file
 
     def _forget_neighbours(self, file: str) -> None:
-        """Closes the partition's earlier segments, whoever ended them: an open file's room is not given back."""
+        """Closes the partition's earlier segments, ended by any process: an open file's room is not given back."""
         folder = Path(file).parent
         for other in [name for name in self._files if name not in self._touched and Path(name).parent == folder]:
             self.forget(other)

@@ -6,7 +6,7 @@ const SECOND_KEY_WITHIN = 1500;
 export const HELP = [
   ["g f", "Flow"], ["g t", "Topics"], ["g v", "Views"], ["g d", "Dead letters"], ["g c", "Capture"], ["g p", "Pipelines"],
   ["g s", "Send a test event"], ["/", "Filter"], ["j k", "Next, previous row"], ["Enter", "Open the row"],
-  ["Space", "Pause, go on (records and changes)"], ["Esc", "Close, leave a field"], ["?", "This list"],
+  ["Space", "Pause, resume (records and changes)"], ["Esc", "Close, leave a field"], ["?", "This list"],
 ];
 
 /** Listens to the keyboard. `help` shows the list of keys or hides it; `helpShown` says whether it is there. */

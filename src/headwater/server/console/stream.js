@@ -1,4 +1,4 @@
-// Follows server-sent events and goes on after every interruption, behind the last event that came.
+// Follows server-sent events and continues after every interruption, behind the last event that came.
 //
 // Not EventSource: that one cannot begin behind an event, gives up after an answer that is an error without saying
 // which, and holds one of the six connections that a browser has for a server also in a tab that nobody looks at.

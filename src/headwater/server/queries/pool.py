@@ -114,7 +114,7 @@ class QueryPool:
                 while not is_new:
                     is_new = not self._waiting
                     while not self._waiting:
-                        # Whoever asked may be gone by then; the worker is for the next one.
+                        # The client may be gone by then; the worker is for the next one.
                         await asyncio.shield(self._do(self._add()))
                     worker = self._waiting.popleft()
                     if await self._is_ready(worker):
@@ -189,7 +189,7 @@ class QueryPool:
             await self._add()
 
     def _do(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Lets something run to its end, whatever becomes of who asked for it."""
+        """Lets something run to its end, whatever becomes of the client."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -197,7 +197,7 @@ class QueryPool:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        # Whoever waits is told; if nobody does any more, nobody has to be.
+        # Waiting clients are told; there may be no more of them.
         if not task.cancelled():
             task.exception()
 

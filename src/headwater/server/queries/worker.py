@@ -157,7 +157,7 @@ def _receive(connection: socket.socket) -> Question | None:
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
-    """So many bytes; none if the other side has closed the connection."""
+    """This many bytes; none if the other side has closed the connection."""
     content = bytearray()
     while len(content) < size:
         piece = connection.recv(size - len(content))

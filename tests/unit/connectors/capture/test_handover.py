@@ -1,4 +1,4 @@
-"""What two threads tell each other: in order, nothing twice, and nobody waits for who is gone."""
+"""What two threads tell each other: in order, nothing twice, and nobody waits for those who is gone."""
 
 from __future__ import annotations
 

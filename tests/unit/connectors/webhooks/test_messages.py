@@ -1,4 +1,4 @@
-"""Changes become messages: in order, none too large, several positions together, and gone on with anywhere."""
+"""Changes become messages: in order, none too large, several positions together, and resumed anywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cutting the log into batches: at commits, of about so many records, and never before compaction has been."""
+"""Cutting the log into batches: at commits, of about this many records, and never before compaction has been."""
 
 from __future__ import annotations
 

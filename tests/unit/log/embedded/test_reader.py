@@ -1,4 +1,4 @@
-"""A reader goes on where it was: what it has read once is not read again."""
+"""A reader continues where it was: what it has read once is not read again."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def opened(path: Path, segment: Segment) -> SealedFile:
 
 
 def read_all(file: SealedFile, offset: int, end: int) -> tuple[list[pa.Table], list[int]]:
-    """What a reader gets that starts at an offset: the tables, and where it went on after each."""
+    """What a reader gets that starts at an offset: the tables, and where it continued after each."""
     tables, steps = [], []
     while offset < end and (found := file.read(offset, file.columns)) is not None:
         tables.append(found[0])

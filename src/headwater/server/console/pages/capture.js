@@ -17,7 +17,7 @@ const PHASES = {
   creating: ["beginning", "busy", "The replication slot is being made."],
   snapshot: ["first snapshot", "busy", "All rows are read; they enter the log in one commit."],
   streaming: ["streaming", "good", "Each transaction of the database becomes one commit of the log."],
-  dropped: ["dropped", "warn", "Slot and publication were removed; a capture begins anew."],
+  dropped: ["dropped", "warn", "Slot and publication were removed; a capture starts over."],
 };
 const STATES = { streaming: "good", reading: "busy", stopped: "bad", dropped: "warn" };
 
@@ -91,13 +91,13 @@ function silent({ running, state, pid, host, beat_at: beat, ended_at: ended, err
   return h("div", { class: "alarm", role: "alert", key: "silent" }, h("b", {}, "The capture is not running. "), last, error && ` ${error.message}`);
 }
 
-/** How much of the first snapshot is read, or of tables that are read anew while changes flow. */
+/** How much of the first snapshot is read, or of tables that are re-read while changes flow. */
 function snapshot({ phase, blocks_read: read, blocks_total: total, tables: all }) {
   const reading = all.filter((one) => one.state === "reading");
   if (phase === "snapshot" && total > 0) return progress("First snapshot", read, total, `${count(read)} of ${counted(total, "block")} read`);
   if (!reading.length) return null;
   const left = reading.reduce((sum, one) => sum + (one.blocks_left ?? 0), 0);
-  return h("p", { role: "status" }, badge("reading", "busy"), ` ${counted(reading.length, "table")} read anew while changes flow: `, reading.map((one) => one.name).join(", "), left > 0 && `, ${counted(left, "block")} left`);
+  return h("p", { role: "status" }, badge("reading", "busy"), ` ${counted(reading.length, "table")} re-read while changes flow: `, reading.map((one) => one.name).join(", "), left > 0 && `, ${counted(left, "block")} left`);
 }
 
 function progress(name, done, total, text) {

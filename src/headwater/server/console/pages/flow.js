@@ -74,7 +74,7 @@ function viewDepths(nodes, edges) {
   const letters = new Set(nodes.filter((node) => node.is_dead_letter).map((node) => node.id));
   const afterLetters = new Set(edges.filter((edge) => letters.has(edge.from)).map((edge) => edge.to));
   const depths = new Map(nodes.filter((node) => node.kind === "view").map((node) => [node.id, afterLetters.has(node.id) ? 1 : 0]));
-  // No view reads itself: so many rounds are enough.
+  // No view reads itself: this many rounds are enough.
   for (let round = 0; round < depths.size; round += 1) {
     for (const { from, to } of edges) {
       if (depths.has(from) && depths.has(to)) depths.set(to, Math.max(depths.get(to), depths.get(from) + 1));

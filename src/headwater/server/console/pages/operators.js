@@ -14,7 +14,7 @@ export function operators({ explanation, view, batches }) {
     ...explanation.operators.map((one) => ({
       id: String(one.number), column: one.level, title: one.label, kind: one.number === explanation.publishes ? "view" : "operator",
       lines: [one.state.rows ? `keeps ${short(one.state.rows)} rows · ${bytes(one.state.bytes)}` : "keeps nothing"],
-      about: [...one.linear.map((text) => `adds up ${text}`), ...one.recomputed.map((text) => `computes anew ${text}`)],
+      about: [...one.linear.map((text) => `adds up ${text}`), ...one.recomputed.map((text) => `recomputes ${text}`)],
     })),
   ];
   const edges = explanation.operators.flatMap((one) => one.inputs.map((given) => ({
@@ -43,7 +43,7 @@ function brief(text) {
 }
 
 function work({ linear, recomputed }) {
-  const parts = [linear.length && `adds up ${linear.join(", ")}`, recomputed.length && `computes anew ${recomputed.join(", ")}`].filter(Boolean);
+  const parts = [linear.length && `adds up ${linear.join(", ")}`, recomputed.length && `recomputes ${recomputed.join(", ")}`].filter(Boolean);
   return parts.map((text) => h("div", { class: "muted" }, text));
 }
 

@@ -101,7 +101,7 @@ export function records(name) {
         page
           ? button("Back to live", { onclick: fromNow, kind: "primary" })
           : paused
-            ? button(came() ? `Go on (${count(came())} new)` : "Go on", { onclick: resume, kind: "primary", "data-pause": "" })
+            ? button(came() ? `Resume (${count(came())} new)` : "Resume", { onclick: resume, kind: "primary", "data-pause": "" })
             : button("Pause", { onclick: pause, "data-pause": "" }),
         h("span", { class: "live-state", role: "status" }, page ? "Looking back" : paused ? "Paused" : [h("span", { class: "pulse", "aria-hidden": "true" }), "Live"]),
         h("form", { class: "go-to", onsubmit: (event) => { event.preventDefault(); goTo(); } },

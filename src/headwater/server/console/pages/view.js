@@ -93,7 +93,7 @@ export function view(name, tab = "") {
     const toggle = () => { paused = paused ? null : changes; redraw(); };
     return [
       h("div", { class: "toolbar" }, h("div", { class: "toolbar-row" },
-        button(paused ? (missed ? `Go on (${count(missed)} new)` : "Go on") : "Pause", { onclick: toggle, kind: paused ? "primary" : "", "data-pause": "" }),
+        button(paused ? (missed ? `Resume (${count(missed)} new)` : "Resume") : "Pause", { onclick: toggle, kind: paused ? "primary" : "", "data-pause": "" }),
         h("span", { class: "live-state", role: "status" }, paused ? "Paused" : [h("span", { class: "pulse", "aria-hidden": "true" }), "Live"]),
         h("span", { class: "muted" }, "+1: the row appeared. −1: it was retracted. A changed row is both."))),
       shown.length === 0 ? empty("Nothing has changed since you came.", "Every change of the view appears here, with its position.")
