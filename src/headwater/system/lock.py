@@ -18,7 +18,7 @@ _open_files: set[int] = set()
 class FileLock:
     """One holder at a time, among the threads of this process and all other processes.
 
-    The kernel gives a lock to the first that asks once it is free, and that is mostly the process that has just released
+    The kernel gives a lock to the first that asks once it is free: mostly the process that has just released
     it. So there is a second lock to wait behind, the queue: only who holds it may ask for the first, and who has got
     that leaves the queue. A process that comes back has to queue like all others.
 
