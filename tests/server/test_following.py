@@ -1,4 +1,4 @@
-"""Following a view: its content, then every change, once and in order, the one that is slow, gone, killed or late."""
+"""Following a view: its content, then every change, once and in order, no matter who is slow, gone, killed or late."""
 
 from __future__ import annotations
 

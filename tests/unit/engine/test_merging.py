@@ -1,4 +1,4 @@
-"""Merging keeps runs few and content the same, the one that merges which part."""
+"""Merging keeps runs few and content the same, no matter who merges which part."""
 
 from __future__ import annotations
 

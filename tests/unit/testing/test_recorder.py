@@ -1,4 +1,4 @@
-"""Recording: what was written down is what is loaded, in the order of the clock, the one that was killed."""
+"""Recording: what was written down is what is loaded, in the order of the clock, no matter who was killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two threads tell each other: in order, nothing twice, and nobody waits for those who is gone."""
+"""What two threads tell each other: in order, nothing twice, and nobody waits for one that is gone."""
 
 from __future__ import annotations
 
