@@ -28,6 +28,7 @@ PIPELINE = """
 import os, time
 from pathlib import Path
 import headwater as hw
+from headwater.log.embedded.position import commit_of
 from headwater.system.heartbeat import Heart
 from tests.unit.engine.samples import Driver, zset
 
