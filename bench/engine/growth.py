@@ -16,7 +16,6 @@ from bench.report import Line
 from headwater.app import App
 from headwater.engine.merging import consolidated
 from headwater.engine.runs import open_run
-from headwater.engine.store import RUNS
 from headwater.views.zset import HASH, WEIGHT
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
@@ -115,7 +114,7 @@ def _rows_bytes(app: App) -> int:
     store = app.pipeline.store
     total = 0
     for runs in store.runs(app.pipeline.generation.id).values():
-        tables = [open_run(store.runs_directory, run).table for run in runs]
+        tables = [open_run(store.blobs, run).table for run in runs]
         measures = [name for name in tables[0].column_names if name == WEIGHT or _MEASURE.match(name)]
         total += consolidated(tables, measures).drop_columns([HASH]).nbytes
     return total
@@ -125,7 +124,7 @@ class _Written:
     """The bytes of all files of runs that ever were: files get new names, and are kept for some time."""
 
     def __init__(self, app: App) -> None:
-        self._folder = app.pipeline.store.directory / RUNS
+        self._folder = Path(app.pipeline.store.blobs.address)
         self._seen: dict[str, int] = {}
 
     def look(self) -> None:

@@ -18,11 +18,11 @@ from bench.timing import MILLISECONDS, latencies, percentile
 from headwater.app import App
 from headwater.engine.arrangements import arrangement_of
 from headwater.engine.definition import DefinedView, Definition
+from headwater.engine.opening import open_store
 from headwater.engine.publication import BatchCommit
 from headwater.engine.querying import query
 from headwater.engine.reading import Reader
 from headwater.engine.runs import RunWriter
-from headwater.engine.store import Store
 from headwater.model.position import START
 from headwater.views.zset import HASH, WEIGHT
 
@@ -64,8 +64,8 @@ def _publish(directory: Path) -> None:
     columns = pa.schema([("customer", pa.int64()), ("orders", pa.int64()), ("amount", pa.int64())])
     numbers = np.arange(CUSTOMERS)
     rows = {HASH: numbers, **dict.fromkeys(columns.names, numbers), WEIGHT: np.ones(CUSTOMERS, dtype=np.int64)}
-    with Store(directory) as store:
-        writer = RunWriter(store.runs_directory, name="bench")
+    with open_store(directory) as store:
+        writer = RunWriter(store.blobs, name="bench")
         writer.add(arrangement_of("totals"), pa.table(rows))
         runs, epoch = writer.close(), store.take_over()
         generation = store.open_generation("bench", Definition(views={"totals": DefinedView("", columns)}))

@@ -14,13 +14,13 @@ import pyarrow as pa
 from headwater.connectors.connections import Connected, Connections
 from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
+from headwater.engine.opening import delete_state, open_store
 from headwater.engine.parts import Report
 from headwater.engine.pipeline import Pipeline, PipelineOptions, Progress
 from headwater.engine.presence import present
 from headwater.engine.reading import WAIT
 from headwater.engine.running import needs_person
 from headwater.engine.sparkplace import SparkPlace
-from headwater.engine.store import Store, delete_state
 from headwater.engine.supervision import Retry, supervised
 from headwater.errors import ExternalError, RecordFailed, SparkStopped, UsageError, WorkerLost
 from headwater.log.opening import open_log
@@ -372,7 +372,7 @@ class App(Published, Connected):
         self._check_kept(view)
         snapshot = self.snapshot([view])
         runtime = self.plan()
-        with Store(self.directory) as store:
+        with open_store(self.directory, create=False) as store:
             built, excluded = store.generation(snapshot.generation), store.excluded(snapshot.generation)
         if not runtime.defines(built.definition):
             raise UsageError(

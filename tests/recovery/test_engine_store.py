@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine.merging import merge
+from headwater.engine.opening import open_store
 from headwater.engine.publication import BatchCommit
 from headwater.engine.reading import Reader
 from headwater.engine.runs import RunWriter, forget_open_runs
-from headwater.engine.store import Store
 from headwater.engine.subscription import subscribe
 from headwater.log.embedded.position import commit_of
 from headwater.model.position import Position
@@ -176,7 +176,7 @@ def test_death_at_each_step_of_a_batch_leaves_the_one_before(tmp_path: Path, ste
     driver.close()
     forget_open_runs()
     storage.left = None
-    with Store(tmp_path) as store:
+    with open_store(tmp_path) as store:
         assert store.generation(driver.generation).batch == 4
         assert stored(store, driver.generation, "view/v") == before
 
@@ -196,9 +196,9 @@ def test_a_batch_has_four_steps_at_which_it_can_die(tmp_path: Path) -> None:
 def publish_with_merge(driver: Driver, storage: Dying) -> None:
     """A batch that adds a run and merges the others."""
     runs = driver.store.runs(driver.generation)["view/v"]
-    writer = RunWriter(driver.store.runs_directory, name="dying", storage=storage)
+    writer = RunWriter(driver.store.blobs, name="dying")
     writer.add("view/v", zset((9, 9, "z", 1)))
-    merges = [merge(driver.store.runs_directory, writer, runs)]
+    merges = [merge(driver.store.blobs, writer, runs)]
     driver.store.commit(BatchCommit(driver.generation, driver.epoch, 5, at(5), writer.close(), merges))
 
 
@@ -207,5 +207,5 @@ def test_what_a_dead_task_left_is_never_taken_for_state(tmp_path: Path) -> None:
     driver.publish({"v": zset((1, 1, "a", 1))})
     write(driver.store, {"view/v": zset((2, 2, "b", 1))})
     driver.close()
-    with Store(tmp_path) as store:
+    with open_store(tmp_path) as store:
         assert stored(store, driver.generation, "view/v") == {(1, 1, "a"): 1}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from headwater.engine.opening import delete_state, open_store
 from headwater.engine.reading import Reader
-from headwater.engine.store import Store, delete_state
 from headwater.errors import CatalogUnusable, StoreUnusable
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.testing.flips import Target, build_targets, flip_bits, sample_bits
@@ -132,11 +132,11 @@ def test_a_damaged_store_is_refused_and_rebuilt(targets: dict[str, Target]) -> N
     target = targets["store"]
     flip(target.path, unread_bit(target))
     with pytest.raises(StoreUnusable) as raised:
-        Store(target.directory)
+        open_store(target.directory)
     assert raised.value.damaged
     assert "rebuilds it from the log" in raised.value.hint
     delete_state(target.directory)
-    with Store(target.directory) as store:
+    with open_store(target.directory) as store:
         assert store.generations() == []
 
 
@@ -151,5 +151,5 @@ def test_a_store_without_its_last_commits_is_refused_by_readers(targets: dict[st
 def test_a_store_that_was_deleted_begins_again(targets: dict[str, Target]) -> None:
     target = targets["store"]
     target.path.unlink()
-    with Store(target.directory) as store:
+    with open_store(target.directory) as store:
         assert store.generations() == []

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.app import App
+from headwater.engine.embedded.store import EmbeddedViewStore
 from headwater.engine.pipeline import Pipeline
 from headwater.engine.reading import Reader
-from headwater.engine.store import Store
 from headwater.errors import Fenced, NotYet, RecordFailed, UnknownView, UsageError
 from headwater.log.embedded.position import commit_position
 from headwater.spark.program import Program
@@ -112,9 +112,9 @@ def test_what_was_traded_is_right(traded: App) -> None:
 @pytest.mark.parametrize("moment", ["before the commit", "after the commit", "between two jobs"])
 def test_a_driver_that_dies_is_as_if_it_had_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     dice = random.Random(moment)
-    commit, collected = Store.commit, Program._collected
+    commit, collected = EmbeddedViewStore.commit, Program._collected
 
-    def dying_commit(self: Store, *args: Any, **options: Any) -> None:
+    def dying_commit(self: EmbeddedViewStore, *args: Any, **options: Any) -> None:
         if moment == "after the commit":
             commit(self, *args, **options)
         raise Crash
@@ -131,7 +131,7 @@ def test_a_driver_that_dies_is_as_if_it_had_not(tmp_path: Path, monkeypatch: pyt
                 if moment == "between two jobs":
                     patch.setattr(Program, "_collected", dying_job)
                 else:
-                    patch.setattr(Store, "commit", dying_commit)
+                    patch.setattr(EmbeddedViewStore, "commit", dying_commit)
                 with pytest.raises(Crash):
                     app.catch_up()
             # A new driver takes over where the dead one left off.

@@ -15,11 +15,11 @@ import pytest
 from headwater.connectors.webhooks import messages
 from headwater.connectors.webhooks.posting import Poster
 from headwater.connectors.webhooks.target import parse_target
-from headwater.engine import store as store_module
+from headwater.engine.embedded import store as store_module
+from headwater.engine.opening import open_store
 from headwater.engine.reading import Reader
 from headwater.engine.sinks import feed
 from headwater.engine.sinks.progress import ProgressFile
-from headwater.engine.store import Store
 from headwater.errors import Determinate, ExternalError
 from tests.unit.engine.samples import COLUMNS, Driver, Unsynced, definition, zset
 from tests.webhooks.receiver import Receiver, added_up, receiving, slowly, status, until
@@ -284,7 +284,7 @@ def test_deleted_state_that_is_built_anew(directory: Path, driver: Driver, recei
     publish(driver, ("three", 1), position=9)
     with sending(directory, receiver.url, start) as made:
         until(lambda: made.at() == 9)
-        with Store(directory) as store:
+        with open_store(directory) as store:
             store.delete_state()
         again = Driver(directory, storage=Unsynced())
         came = len(receiver.came)
@@ -328,7 +328,7 @@ def test_a_new_definition_comes_as_a_difference_or_as_content(
     same = columns is COLUMNS
     with sending(directory, receiver.url, start) as made:
         until(lambda: made.at() == 1)
-        store = Store(directory, storage=Unsynced())
+        store = open_store(directory, storage=Unsynced())
         changed = Driver(directory, "two", defined=definition("v", columns=columns), storage=Unsynced())
         rows = zset((1, 1, "one", 1), (3, 3, "three", 1))
         if not same:

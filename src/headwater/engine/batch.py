@@ -19,8 +19,8 @@ class Batch:
 
     `first`: the batch in which every operator begins, before the first record. `tasks`: by how many tasks the hashes
     are shared. `log`: its URL, and which of those that were there at one time or another. `ranges`: where its records
-    are. `files`: where the job before, if there was one, has left its rows. `excluded`: records that are passed over,
-    as topic, partition, first and last offset.
+    are. `blobs`: the address of the place where runs are. `files`: where the job before, if there was one, has left
+    its rows. `excluded`: records that are passed over, as topic, partition, first and last offset.
     """
 
     number: int
@@ -29,7 +29,7 @@ class Batch:
     end: str
     first: bool
     tasks: int
-    directory: str
+    blobs: str
     runs: Mapping[str, Sequence[Run]]
     ranges: Sequence[OffsetRange] = ()
     excluded: Sequence[tuple[str, int, int, int]] = ()
@@ -44,7 +44,7 @@ class Batch:
         runs = {name: [run.to_json()[1:] for run in found] for name, found in self.runs.items()}
         return {
             "number": self.number, "log": list(self.log), "start": self.start, "end": self.end, "first": self.first,
-            "tasks": self.tasks, "directory": self.directory, "runs": runs, "files": list(self.files),
+            "tasks": self.tasks, "blobs": self.blobs, "runs": runs, "files": list(self.files),
             "ranges": [one.to_json() for one in self.ranges],
             "excluded": [list(place) for place in self.excluded],
         }  # fmt: skip

@@ -11,7 +11,6 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from headwater.engine.blobs import Blobs
 from headwater.engine.runs import OpenRun, Run, is_open, open_run
 from headwater.errors import UsageError
 from headwater.model import hashing
@@ -40,7 +40,7 @@ class _Index:
     rows: npt.NDArray[np.int64]
 
 
-def find(directory: Path, runs: Sequence[Run], schema: pa.Schema, key: Mapping[str, pa.Array]) -> pa.Table:
+def find(blobs: Blobs, runs: Sequence[Run], schema: pa.Schema, key: Mapping[str, pa.Array]) -> pa.Table:
     """All rows of these runs whose columns have these values, each an array of one value; not consolidated.
 
     Raises `UsageError` for a column that is nested or not there, `StateCorrupt`.
@@ -51,8 +51,8 @@ def find(directory: Path, runs: Sequence[Run], schema: pa.Schema, key: Mapping[s
     wanted = hashing.hash_columns(list(key.values()))[0]
     found: list[pa.Table] = []
     for run in runs:
-        opened = open_run(directory, run)
-        rows = _rows(_index(directory, run, opened, tuple(key)), wanted)
+        opened = open_run(blobs, run)
+        rows = _rows(_index(blobs, run, opened, tuple(key)), wanted)
         if rows is not None:
             start, stop = opened.bounds(run.low, run.high)
             table = opened.table.take(pa.array(rows[(rows >= start) & (rows < stop)]))
@@ -96,8 +96,8 @@ def _rows(index: _Index, wanted: np.uint64) -> npt.NDArray[np.int64] | None:
     return index.rows[first : int(index.hashes.searchsorted(wanted, "right"))]
 
 
-def _index(directory: Path, run: Run, opened: OpenRun, columns: tuple[str, ...]) -> _Index:
-    key = (str(directory), run.file, run.index, columns)
+def _index(blobs: Blobs, run: Run, opened: OpenRun, columns: tuple[str, ...]) -> _Index:
+    key = (blobs.address, run.file, run.index, columns)
     found = _indexes.get(key)
     if found is None:
         hashes = hashing.hash_columns([opened.table[name] for name in columns])

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.engine.blobs import Blobs
 from headwater.engine.manifest import Merge, Piece
 from headwater.engine.runs import HIGHEST, LOWEST, OpenRun, Run, RunWriter, hashes_of, open_run
 from headwater.errors import InternalError
@@ -69,7 +69,7 @@ class _Part:
 
 
 def merge(
-    directory: Path,
+    blobs: Blobs,
     writer: RunWriter,
     runs: Sequence[Run],
     measures: Sequence[str] = (WEIGHT,),
@@ -90,7 +90,7 @@ def merge(
     for job in plan(runs, low, high, room):
         if room <= 0:
             break
-        opened = [open_run(directory, run) for run in job.runs]
+        opened = [open_run(blobs, run) for run in job.runs]
         end = _end(job, opened, room)
         pieces = [_piece(run, found, job.low, end) for run, found in zip(job.runs, opened, strict=True)]
         tables = [_rows_of(piece, found) for piece, found in zip(pieces, opened, strict=True) if piece.rows]

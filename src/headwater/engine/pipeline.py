@@ -14,9 +14,9 @@ from headwater.engine.batch import Batch, StageNote
 from headwater.engine.definition import Definition
 from headwater.engine.isolation import isolate, shortened
 from headwater.engine.manifest import Size
+from headwater.engine.opening import open_store
 from headwater.engine.publication import BatchCommit, BatchStats, Excluded
 from headwater.engine.runs import Run
-from headwater.engine.store import Store
 from headwater.errors import RecordFailed, ViewFailed
 from headwater.log.cutting import Cut
 from headwater.log.port import Log
@@ -87,7 +87,7 @@ class Pipeline:
     def __init__(
         self,
         log: Log,
-        directory: Path,
+        address: str | Path,
         program: Program,
         *,
         policies: Mapping[str, str],
@@ -96,7 +96,7 @@ class Pipeline:
     ) -> None:
         self._log, self._program, self._policies = log, program, policies
         self._batch_rows_max, self.one_task_rows_max = batch_rows_max, one_task_rows_max
-        self.store = Store(directory)
+        self.store = open_store(address)
         self._epoch = self.store.take_over()
         self.generation = self.store.open_generation(program.fingerprint, program.definition)
         self._excluded = self.store.excluded(self.generation.id)
@@ -159,7 +159,7 @@ class Pipeline:
             end=str(to.end),
             first=first,
             tasks=1 if first or to.records <= self.one_task_rows_max else self._program.tasks,
-            directory=str(self.store.runs_directory),
+            blobs=self.store.blobs.address,
             runs=self.store.runs(self.generation.id),
             ranges=to.ranges,
             excluded=[(row.topic, row.partition, row.offset, row.offset) for row in self._excluded],
@@ -202,7 +202,7 @@ class Pipeline:
         self._excluded = [*self._excluded, *excluded]
         for note in notes:
             if note.file:
-                (self.store.runs_directory / note.file).unlink(missing_ok=True)
+                self.store.blobs.delete(note.file)
         if batch.number % COLLECT_BATCHES == 0:
             self.store.collect()
         return Progress(

@@ -75,6 +75,15 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
+class ViewChange:
+    """What a batch changed of a view: the runs of a Z-set."""
+
+    batch: int
+    position: Position
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Excluded:
     """A record that a view refuses, and why."""
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -15,25 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.arrangements import arrangement_of
-from headwater.engine.database import NAME, Database, is_prepared
+from headwater.engine.blobs import Blobs
 from headwater.engine.finding import consolidate_few, find
 from headwater.engine.manifest import Manifest, Size, sizes
 from headwater.engine.merging import consolidated
+from headwater.engine.opening import open_store
 from headwater.engine.publication import Excluded, Generation, Publication
 from headwater.engine.runs import Hashes, Run, let_go, lookup, rows_of
-from headwater.engine.store import (
-    RUNS,
-    current_generation,
-    read_excluded,
-    read_generations,
-    read_published,
-    read_runs,
-)
 from headwater.errors import InternalError, NotYet, StateCorrupt
 from headwater.model.position import Position
-from headwater.system.sqlite import Connection
-from headwater.system.storage import Storage
-from headwater.system.wake import Wake
 from headwater.views.zset import HASH, WEIGHT, consolidate, rows_at
 
 WAIT = timedelta(seconds=30)
@@ -51,9 +39,9 @@ class Snapshot:
     tables: Mapping[str, pa.Table]
 
 
-def view_zset(directory: Path, runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
+def view_zset(blobs: Blobs, runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
     """A view's content as a consolidated Z-set, sorted in no way. Raises `StateCorrupt`."""
-    tables = [table.cast(schema) for run in runs if (table := rows_of(directory, run)).num_rows]
+    tables = [table.cast(schema) for run in runs if (table := rows_of(blobs, run)).num_rows]
     return consolidated(tables) if tables else schema.empty_table()
 
 
@@ -69,11 +57,8 @@ class _Known:
 class Reader:
     """Reads what a pipeline has published in a directory. It may be opened before there is anything."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory, self.runs_directory = Path(directory), Path(directory) / RUNS
-        self._database: Database | None = None
-        self._wake: Wake | None = None
-        self._opening = threading.Lock()
+    def __init__(self, address: str | Path) -> None:
+        self.store = open_store(address, create=False)
         self._known = _Known(-1, None, {})
         self._sections: dict[str, set[tuple[str, int]]] = {}
 
@@ -84,10 +69,7 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        if self._wake is not None:
-            self._wake.close()
-        if self._database is not None:
-            self._database.close()
+        self.store.close()
 
     def position(self) -> Position | None:
         """The position of all views, None if nothing is published yet."""
@@ -96,8 +78,7 @@ class Reader:
 
     def current(self) -> Generation | None:
         """What is published: the definition of the views, and how far they are. None if that is nothing yet."""
-        with self.transaction() as tx:
-            return None if tx is None else current_generation(tx)
+        return self.store.current()
 
     def views(self) -> list[str]:
         """The views that are published."""
@@ -106,15 +87,14 @@ class Reader:
 
     def sizes(self) -> dict[str, Size]:
         """The size on disk of every arrangement that makes up what is published: of state, and of views."""
-        with self.transaction() as tx:
-            generation = None if tx is None else current_generation(tx)
-            found = [] if tx is None or generation is None else read_runs(tx, generation.id)
+        with self.store.read() as look:
+            generation = look.current()
+            found = [] if generation is None else look.runs(generation.id)
         return sizes(Manifest(found).runs())
 
     def generations(self) -> list[Generation]:
         """All generations that are kept, the oldest first."""
-        with self.transaction() as tx:
-            return [] if tx is None else read_generations(tx)
+        return self.store.generations()
 
     def read(self, views: Sequence[str], at_least: Position | None = None, timeout: timedelta = WAIT) -> Snapshot:
         """The content of these views, all at one position, which is `at_least` or later.
@@ -127,12 +107,8 @@ class Reader:
         """The size of the files that hold these views now, each mapped into memory when it is read."""
         runs = self._look(views).runs
         files = {run.file for view in views for run in runs.get(view, ())}
-        size = 0
-        for file in files:
-            # A file that was merged into another meanwhile is not read either.
-            with suppress(FileNotFoundError):
-                size += (self.runs_directory / file).stat().st_size
-        return size
+        # A file that was merged into another meanwhile is not read either.
+        return sum(self.store.blobs.size(file) or 0 for file in files)
 
     def lookup(
         self, view: str, hashes: Hashes, at_least: Position | None = None, timeout: timedelta = WAIT
@@ -141,7 +117,7 @@ class Reader:
         wanted = np.unique(hashes)
 
         def fetch(runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
-            return consolidate(lookup(self.runs_directory, runs, wanted, schema))
+            return consolidate(lookup(self.store.blobs, runs, wanted, schema))
 
         return self._snapshot([view], fetch, at_least, timeout)
 
@@ -160,55 +136,32 @@ class Reader:
 
         def fetch(runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
             wanted = key(schema) if callable(key) else key
-            return consolidate_few(find(self.runs_directory, runs, schema, wanted))
+            return consolidate_few(find(self.store.blobs, runs, schema, wanted))
 
         return self._snapshot([view], fetch, at_least, timeout)
 
     def published(self, last: int) -> list[Publication]:
         """The last batches of what is published, the oldest first."""
-        with self.transaction() as tx:
-            current = None if tx is None else current_generation(tx)
-            return [] if tx is None or current is None else read_published(tx, current.id, last)
+        with self.store.read() as look:
+            current = look.current()
+            return [] if current is None else look.published(current.id, last)
 
     def excluded(self) -> list[Excluded]:
         """The records that views refuse, of what is published."""
-        with self.transaction() as tx:
-            current = None if tx is None else current_generation(tx)
-            return [] if tx is None or current is None else read_excluded(tx, current.id)
-
-    @contextmanager
-    def transaction(self) -> Iterator[Connection | None]:
-        """One state of the store, None if there is no store yet."""
-        database = self._opened()
-        if database is None:
-            yield None
-            return
-        with database.read() as tx:
-            yield tx
-
-    def _opened(self) -> Database | None:
-        with self._opening:
-            if self._database is None and is_prepared(self.directory / NAME):
-                self._database = Database(self.directory, Storage(), create=False)
-            return self._database
+        with self.store.read() as look:
+            current = look.current()
+            return [] if current is None else look.excluded(current.id)
 
     def ticket(self) -> int:
         """Take one, look, then `wait` with it: no commit in between is missed."""
-        return self._watch().ticket()
+        return self.store.ticket()
 
     def wait(self, ticket: int, seconds: float) -> None:
         """Returns when something was published after the ticket was taken, perhaps earlier, or after so long."""
-        self._watch().wait(ticket, seconds)
-
-    def _watch(self) -> Wake:
-        with self._opening:
-            if self._wake is None:
-                self.directory.mkdir(parents=True, exist_ok=True)
-                self._wake = Wake(self.directory / "wake")
-            return self._wake
+        self.store.wait(ticket, seconds)
 
     def _all_rows(self, runs: Sequence[Run], schema: pa.Schema) -> pa.Table:
-        return view_zset(self.runs_directory, runs, schema)
+        return view_zset(self.store.blobs, runs, schema)
 
     def _snapshot(self, views: Sequence[str], fetch: _Fetch, at_least: Position | None, timeout: timedelta) -> Snapshot:
         while True:
@@ -224,31 +177,27 @@ class Reader:
 
     def _look(self, views: Sequence[str]) -> _Known:
         """What is published now, with the runs of these views, as far as they are; read only if that has changed."""
-        database = self._opened()
-        if database is None:
-            return self._known
-        version, known = database.version(), self._known
+        version, known = self.store.version(), self._known
         if known.version == version and known.runs.keys() >= set(views):
             return known
-        with database.read() as tx:
-            generation = current_generation(tx)
+        with self.store.read() as look:
+            generation = look.current()
             runs = {}
             if generation is not None:
                 there = generation.definition.views.keys()
                 wanted = there & {*views, *(known.runs if known.version == version else ())}
-                runs = {view: read_runs(tx, generation.id, [arrangement_of(view)]) for view in wanted}
+                runs = {view: look.runs(generation.id, [arrangement_of(view)]) for view in wanted}
         for view, found in runs.items():
             now = {(run.file, run.index) for run in found}
             # What was merged since this view was last looked at takes memory for nothing.
-            let_go(self.runs_directory, self._sections.get(view, set()) - now)
+            let_go(self.store.blobs, self._sections.get(view, set()) - now)
             self._sections[view] = now
         # What another thread has found meanwhile may be newer; then the version tells the next one to look again.
         self._known = known = _Known(version, generation, runs)
         return known
 
     def _has_moved(self, seen: Generation) -> bool:
-        with self.transaction() as tx:
-            now = None if tx is None else current_generation(tx)
+        now = self.current()
         return now is None or (now.id, now.batch) != (seen.id, seen.batch)
 
     def _manifest(

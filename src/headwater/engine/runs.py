@@ -7,7 +7,6 @@ sections, which share a file, are read; large ones are mapped, and in memory onl
 
 from __future__ import annotations
 
-import os
 import struct
 import uuid
 from collections import OrderedDict
@@ -15,15 +14,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from headwater.errors import InternalError, StateCorrupt, UsageError
-from headwater.system.storage import Storage, storage_error
+from headwater.engine.blobs import Blobs, OpenBlob
+from headwater.errors import BlobMissing, FileUnreadable, InternalError, StateCorrupt, UsageError
 from headwater.views.zset import HASH, rows_at
 
 LOWEST = -(2**63)
@@ -85,21 +83,18 @@ class RunWriter:
 
     def __init__(
         self,
-        directory: Path,
+        blobs: Blobs,
         *,
         name: str,
         low: int = LOWEST,
         high: int = HIGHEST,
-        storage: Storage | None = None,
     ) -> None:
         self.low, self.high = low, high
-        self._directory, self._name = Path(directory), name
-        self._storage = storage or Storage()
+        self._blobs, self._name = blobs, name
         self._shared: list[bytes | memoryview] = []
         self._shared_file = self._new_file()
         self._shared_bytes = 0
         self._added: list[Run] = []
-        self._written = False
         self._rows: dict[str, int] = {}
         self._closed = False
 
@@ -130,7 +125,7 @@ class RunWriter:
     def copy(self, file: str, runs: Sequence[Run]) -> dict[Run, Run]:
         """Copies sections of another file; by each run where it is after `close`. What cannot be read is left out."""
         copied: dict[Run, Run] = {}
-        for run, payload in _sections(self._directory / file, runs):
+        for run, payload in _sections(self._blobs, file, runs):
             place, index = self._place(memoryview(payload))
             copied[run] = replace(run, file=place, index=index)
         return copied
@@ -148,43 +143,24 @@ class RunWriter:
         """Makes everything durable and returns the runs that were added, in that order."""
         if not self._closed:
             self._closed = True
-            try:
-                if self._shared:
-                    self._write(self._shared_file, self._shared)
-                if self._written:
-                    self._storage.sync_directory(self._directory)
-            except OSError as error:
-                raise storage_error(error, self._directory) from error
+            if self._shared:
+                # One buffer: it is written at once.
+                self._blobs.put(self._shared_file, [b"".join(self._shared)])
             self._shared = []
         return list(self._added)
 
     def _place(self, payload: memoryview) -> tuple[str, int]:
         """Where a section goes."""
-        self._written = True
         header = _HEADER.pack(_MAGIC, len(payload), xxhash.xxh3_64_intdigest(payload))
         padding = bytes(-len(payload) % _ALIGNMENT)
         if len(payload) >= OWN_FILE_BYTES:
             file = self._new_file()
-            try:
-                self._write(file, [header, payload])
-            except OSError as error:
-                raise storage_error(error, self._directory) from error
+            self._blobs.put(file, [header, payload])
             return file, 0
         index = self._shared_bytes
         self._shared += [header, payload, padding]
         self._shared_bytes += len(header) + len(payload) + len(padding)
         return self._shared_file, index
-
-    def _write(self, file: str, parts: Sequence[bytes | memoryview]) -> None:
-        path = self._directory / file
-        fd = self._storage.open(path)
-        try:
-            # One buffer: the number of buffers that the system takes at once is limited.
-            content = [b"".join(parts)] if len(parts) > 2 else parts
-            self._storage.write(fd, path, 0, content)
-            self._storage.sync(fd, path)
-        finally:
-            self._storage.close(fd)
 
     def _new_file(self) -> str:
         return f"{self._name}-{uuid.uuid4().hex}{SUFFIX}"
@@ -204,12 +180,13 @@ class OpenRun:
         return start, max(start, stop)
 
 
-def open_run(directory: Path, run: Run) -> OpenRun:
+def open_run(blobs: Blobs, run: Run) -> OpenRun:
     """Opens a run, or takes the one that this process has open. Raises `StateCorrupt`."""
-    key = (str(directory), run.file, run.index)
+    key = (blobs.address, run.file, run.index)
     found = _open_runs.get(key)
     if found is None:
-        found = _open_runs[key] = _open(directory, run)
+        _places[blobs.address] = blobs
+        found = _open_runs[key] = _open(blobs, run)
         if next(_opened) % SWEEP_OPENED == 0:
             _forget_removed()
         while len(_open_runs) > OPEN_RUNS_MAX:
@@ -222,23 +199,23 @@ def open_run(directory: Path, run: Run) -> OpenRun:
     return found
 
 
-def is_open(directory: Path | str, file: str, index: int) -> bool:
-    """Whether this process has the section at a place in a file open."""
-    return (str(directory), file, index) in _open_runs
+def is_open(address: str, file: str, index: int) -> bool:
+    """Whether this process has the section at a place in a file open; `address` is that of its blobs."""
+    return (address, file, index) in _open_runs
 
 
-def keep_open(directory: Path, runs: Iterable[Run]) -> None:
-    """Lets go of the open runs of a directory that are not among these."""
-    folder, kept = str(directory), {(run.file, run.index) for run in runs}
+def keep_open(blobs: Blobs, runs: Iterable[Run]) -> None:
+    """Lets go of the open runs of a place that are not among these."""
+    address, kept = blobs.address, {(run.file, run.index) for run in runs}
     for key in list(_open_runs):
-        if key[0] == folder and key[1:] not in kept:
+        if key[0] == address and key[1:] not in kept:
             _open_runs.pop(key, None)
 
 
-def let_go(directory: Path, sections: Iterable[tuple[str, int]]) -> None:
+def let_go(blobs: Blobs, sections: Iterable[tuple[str, int]]) -> None:
     """Lets go of runs by their file and place in it; a reader that still uses one keeps it."""
     for file, index in sections:
-        _open_runs.pop((str(directory), file, index), None)
+        _open_runs.pop((blobs.address, file, index), None)
 
 
 def forget_open_runs() -> None:
@@ -246,7 +223,7 @@ def forget_open_runs() -> None:
     _open_runs.clear()
 
 
-def lookup(directory: Path, runs: Sequence[Run], hashes: Hashes, schema: pa.Schema) -> pa.Table:
+def lookup(blobs: Blobs, runs: Sequence[Run], hashes: Hashes, schema: pa.Schema) -> pa.Table:
     """All rows of these runs whose hash is among `hashes` (sorted, each once); not consolidated.
 
     Costs by the number of hashes, not by the size of the runs. Raises `StateCorrupt`.
@@ -256,7 +233,7 @@ def lookup(directory: Path, runs: Sequence[Run], hashes: Hashes, schema: pa.Sche
         wanted = hashes[np.searchsorted(hashes, run.low, "left") : np.searchsorted(hashes, run.high, "right")]
         if not len(wanted):
             continue
-        opened = open_run(directory, run)
+        opened = open_run(blobs, run)
         start, stop = opened.bounds(run.low, run.high)
         rows = matching(opened.hashes[start:stop], wanted)
         if len(rows):
@@ -264,14 +241,14 @@ def lookup(directory: Path, runs: Sequence[Run], hashes: Hashes, schema: pa.Sche
     return _concatenated(found, schema)
 
 
-def load(directory: Path, runs: Sequence[Run], schema: pa.Schema, *, once: bool = False) -> pa.Table:
+def load(blobs: Blobs, runs: Sequence[Run], schema: pa.Schema, *, once: bool = False) -> pa.Table:
     """All rows of these runs, not consolidated; read only `once`, they do not stay open. Raises `StateCorrupt`."""
-    return _concatenated([rows_of(directory, run, once=once) for run in runs], schema)
+    return _concatenated([rows_of(blobs, run, once=once) for run in runs], schema)
 
 
-def rows_of(directory: Path, run: Run, *, once: bool = False) -> pa.Table:
+def rows_of(blobs: Blobs, run: Run, *, once: bool = False) -> pa.Table:
     """The rows of one run, sorted by hash, without copying them. Raises `StateCorrupt`."""
-    opened = _open(directory, run) if once else open_run(directory, run)
+    opened = _open(blobs, run) if once else open_run(blobs, run)
     start, stop = opened.bounds(run.low, run.high)
     return opened.table.slice(start, stop - start)
 
@@ -302,12 +279,14 @@ def matching(hashes: Hashes, wanted: Hashes) -> Hashes:
 
 
 _open_runs: OrderedDict[tuple[str, str, int], OpenRun] = OrderedDict()
+_places: dict[str, Blobs] = {}
+"""The places of open runs, by address."""
 _opened = count(1)
 
 
 def _forget_removed() -> None:
     keys = list(_open_runs)
-    removed = {file for file in {key[:2] for key in keys} if not Path(*file).exists()}
+    removed = {file for file in {key[:2] for key in keys} if _places[file[0]].size(file[1]) is None}
     for key in keys:
         if key[:2] in removed:
             _open_runs.pop(key, None)
@@ -343,8 +322,8 @@ def _stream(table: pa.Table, sink: pa.NativeFile) -> None:
         stream.write_table(table)
 
 
-def _open(directory: Path, run: Run) -> OpenRun:
-    buffer = _section(Path(directory) / run.file, run)
+def _open(blobs: Blobs, run: Run) -> OpenRun:
+    buffer = _section(blobs, run)
     try:
         table = pa.ipc.open_stream(buffer).read_all()
         return OpenRun(table, hashes_of(table))
@@ -352,52 +331,40 @@ def _open(directory: Path, run: Run) -> OpenRun:
         raise _damaged(run, str(error)) from error
 
 
-def _sections(path: Path, runs: Sequence[Run]) -> list[tuple[Run, pa.Buffer]]:
+def _sections(blobs: Blobs, file: str, runs: Sequence[Run]) -> list[tuple[Run, pa.Buffer]]:
     """What the sections of a file hold, as far as they can be read."""
     found: list[tuple[Run, pa.Buffer]] = []
-    with suppress(OSError):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            for run in runs:
-                with suppress(StateCorrupt, pa.ArrowInvalid):
-                    found.append((run, _content(fd, path, run)))
-        finally:
-            os.close(fd)
+    with suppress(BlobMissing, FileUnreadable), blobs.open(file) as blob:
+        for run in runs:
+            with suppress(StateCorrupt, FileUnreadable):
+                found.append((run, _content(blob, run)))
     return found
 
 
-def _section(path: Path, run: Run) -> pa.Buffer:
+def _section(blobs: Blobs, run: Run) -> pa.Buffer:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return _content(fd, path, run)
-        finally:
-            os.close(fd)
-    except FileNotFoundError as error:
+        with blobs.open(run.file) as blob:
+            return _content(blob, run)
+    except BlobMissing as error:
         raise _damaged(run, "it is missing") from error
-    except (OSError, pa.ArrowInvalid) as error:
-        raise _damaged(run, str(error)) from error
+    except FileUnreadable as error:
+        raise _damaged(run, error.reason) from error
 
 
-def _content(fd: int, path: Path, run: Run) -> pa.Buffer:
-    """What a section holds. Raises `StateCorrupt`."""
-    header = os.pread(fd, _HEADER.size, run.index)
-    if len(header) < _HEADER.size:
+def _content(blob: OpenBlob, run: Run) -> pa.Buffer:
+    """What a section holds. Raises `StateCorrupt` and what reading the blob raises."""
+    header = blob.read(run.index, _HEADER.size)
+    if header.size < _HEADER.size:
         raise _damaged(run, "it is too short")
     magic, length, checksum = _HEADER.unpack(header)
     start = run.index + _HEADER.size
-    if magic != _MAGIC or os.fstat(fd).st_size < start + length:
+    if magic != _MAGIC or blob.size < start + length:
         # Touching a mapped page behind the end of a file kills the process, so lengths are checked first.
         raise _damaged(run, "it is too short" if magic == _MAGIC else "its header does not match")
-    if length >= OWN_FILE_BYTES:
-        with pa.memory_map(str(path)) as mapped:
-            mapped.seek(start)
-            buffer = mapped.read_buffer(length)
-    else:
-        # A map for each section would count the pages around it, too: 4 workers had 3 GiB of 90 MiB of files mapped.
-        buffer = pa.allocate_buffer(length)
-        if os.preadv(fd, [memoryview(buffer)], start) < length:
-            raise _damaged(run, "it is too short")
+    # A map for each section would count the pages around it, too: 4 workers had 3 GiB of 90 MiB of files mapped.
+    buffer = (blob.view if length >= OWN_FILE_BYTES else blob.read)(start, length)
+    if buffer.size < length:
+        raise _damaged(run, "it is too short")
     if xxhash.xxh3_64_intdigest(memoryview(buffer)) != checksum:
         raise _damaged(run, "the checksum does not match")
     return buffer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import deque
@@ -15,13 +14,13 @@ from typing import Self
 import pyarrow as pa
 
 from headwater.engine.arrangements import arrangement_of
-from headwater.engine.publication import Generation
+from headwater.engine.opening import open_store
+from headwater.engine.publication import Generation, ViewChange
 from headwater.engine.reading import Reader, view_zset
 from headwater.engine.runs import Run, load
-from headwater.engine.store import current_generation, read_generation, read_generations, read_runs
+from headwater.engine.view_store import Look
 from headwater.errors import StateCorrupt, UsageError, ViewPositionGone
 from headwater.model.position import Position
-from headwater.system.sqlite import Connection
 from headwater.views.zset import HASH, WEIGHT, consolidate, negate
 
 
@@ -37,15 +36,6 @@ class Changes:
     rows: pa.Table
     weights: pa.ChunkedArray
     snapshot: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """Changes of one batch that are to be read from their runs."""
-
-    batch: int
-    position: Position
-    runs: tuple[Run, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +58,13 @@ class Subscription:
     """
 
     def __init__(
-        self, directory: Path, view: str, after: Position | None = None, *, generation: int | None = None
+        self, address: str | Path, view: str, after: Position | None = None, *, generation: int | None = None
     ) -> None:
         self.view = view
-        self._reader = Reader(directory)
+        self._store = open_store(address, create=False)
         self._after, self._after_generation = after, generation
         self._place: _Place | None = None
-        self._steps: deque[_Step] = deque()
+        self._steps: deque[ViewChange] = deque()
         self._ended = threading.Event()
 
     def __enter__(self) -> Self:
@@ -86,7 +76,7 @@ class Subscription:
     def close(self) -> None:
         """Ends the subscription, also for a thread that waits in it."""
         self._ended.set()
-        self._reader.close()
+        self._store.close()
 
     def __iter__(self) -> Iterator[Changes]:
         while not self._ended.is_set():
@@ -103,7 +93,7 @@ class Subscription:
         """The next changes; None if there were none for so long. Raises `PositionGone`, `UnknownView`."""
         deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
         while not self._ended.is_set():
-            ticket = self._reader.ticket()
+            ticket = self._store.ticket()
             try:
                 found = self._next()
             except UsageError:
@@ -115,7 +105,7 @@ class Subscription:
             left = float("inf") if deadline is None else deadline - time.monotonic()
             if left <= 0:
                 return None
-            self._reader.wait(ticket, left)
+            self._store.wait(ticket, left)
         return None
 
     def _next(self) -> Changes | None:
@@ -126,33 +116,33 @@ class Subscription:
                 found = self._take(self._place, self._steps.popleft())
                 if found is not None:
                     return found
-            with self._reader.transaction() as tx:
-                current = None if tx is None else current_generation(tx)
-                if tx is None or current is None:
+            with self._store.read() as look:
+                current = look.current()
+                if current is None:
                     return None
-                self._steps += self._steps_after(tx, self._place)
+                self._steps += self._steps_after(look, self._place)
                 if self._steps:
                     continue
                 if current.id == self._place.generation.id:
                     return None
-                old = _view_runs(tx, self._place.generation.id, self.view)
-                new = _view_runs(tx, current.id, self.view)
+                old = _view_runs(look, self._place.generation.id, self.view)
+                new = _view_runs(look, current.id, self.view)
             return self._switch(self._place.generation, old, current, new)
 
     def _begin(self) -> Changes | None:
-        with self._reader.transaction() as tx:
-            current = None if tx is None else current_generation(tx)
-            if tx is None or current is None:
+        with self._store.read() as look:
+            current = look.current()
+            if current is None:
                 return None
             if self._after is not None:
-                generation = self._resumed(tx, current, self._after)
-                self._place = _Place(generation, self._after, _batch_at(tx, generation.id, self._after))
-            runs = _view_runs(tx, current.id, self.view)
+                generation = self._resumed(look, current, self._after)
+                self._place = _Place(generation, self._after, look.batch_at(generation.id, self._after))
+            runs = _view_runs(look, current.id, self.view)
         if self._place is not None:
             return self._next()
         return self._content(current, runs)
 
-    def _resumed(self, tx: Connection, current: Generation, after: Position) -> Generation:
+    def _resumed(self, look: Look, current: Generation, after: Position) -> Generation:
         """The generation that readers saw at a position."""
         current.definition.view(self.view)
         if not after <= current.position:
@@ -160,41 +150,32 @@ class Subscription:
                 f"View {self.view!r} is at position {current.position}, which is before {after}.",
                 hint="Subscribe with the position of a read or of a change, or without one.",
             )
-        for found in reversed(read_generations(tx)):
+        for found in reversed(look.generations()):
             promoted = found.promoted_position
             if promoted is not None and promoted <= after and self._after_generation in (None, found.id):
                 return found
         raise ViewPositionGone(self.view, str(after), str(current.promoted_position or current.position))
 
-    def _steps_after(self, tx: Connection, place: _Place) -> list[_Step]:
+    def _steps_after(self, look: Look, place: _Place) -> list[ViewChange]:
         """The kept changes behind a place; none of those in between may be forgotten."""
         number, after = place.generation.id, place.position
-        row = tx.execute(
-            "SELECT position FROM forgotten WHERE generation = ? AND view = ? AND batch > ?",
-            (number, self.view, place.batch),
-        ).fetchone()
-        if row is not None and not Position.parse(row[0]) <= after:
-            raise ViewPositionGone(self.view, str(after), row[0])
-        if read_generation(tx, number) is None:
-            current = current_generation(tx)
+        forgotten = look.forgotten(number, self.view)
+        if forgotten is not None and forgotten.batch > place.batch and not forgotten.position <= after:
+            raise ViewPositionGone(self.view, str(after), str(forgotten.position))
+        if look.generation(number) is None:
+            current = look.current()
             raise ViewPositionGone(self.view, str(after), str(after if current is None else current.position))
-        steps: dict[tuple[int, str], list[Run]] = {}
-        query = (
-            "SELECT batch, position, run FROM changes WHERE generation = ? AND view = ? AND batch > ? ORDER BY batch"
-        )
-        for batch, position, run in tx.execute(query, (number, self.view, place.batch)):
-            steps.setdefault((batch, position), []).append(Run.from_json(json.loads(run)))
-        return [_Step(batch, Position.parse(position), tuple(runs)) for (batch, position), runs in steps.items()]
+        return look.changes(number, self.view, place.batch)
 
-    def _take(self, place: _Place, step: _Step) -> Changes | None:
+    def _take(self, place: _Place, step: ViewChange) -> Changes | None:
         """The changes of one step, None if they come to nothing, or have to be looked up again."""
         schema = _schema(place.generation, self.view)
         try:
-            found = consolidate(_without_hash(load(self._reader.runs_directory, step.runs, schema, once=True)))
+            found = consolidate(_without_hash(load(self._store.blobs, step.runs, schema, once=True)))
         except StateCorrupt:
             # It may have been packed or become too old since we looked, which another look tells.
-            with self._reader.transaction() as tx:
-                steps = [] if tx is None else self._steps_after(tx, place)
+            with self._store.read() as look:
+                steps = self._steps_after(look, place)
             if not steps or steps[0] == step:
                 raise
             self._steps = deque(steps)
@@ -205,7 +186,7 @@ class Subscription:
     def _content(self, current: Generation, runs: Sequence[Run]) -> Changes | None:
         """The whole content; None if it has to be looked up again, because its files were collected meanwhile."""
         try:
-            found = view_zset(self._reader.runs_directory, runs, _schema(current, self.view))
+            found = view_zset(self._store.blobs, runs, _schema(current, self.view))
         except StateCorrupt:
             if self._runs_are(current.id, runs):
                 raise
@@ -219,9 +200,9 @@ class Subscription:
         schema = _schema(current, self.view)
         if not schema.equals(_schema(former, self.view)):
             return self._content(current, new)
-        directory = self._reader.runs_directory
+        blobs = self._store.blobs
         try:
-            before, after = view_zset(directory, old, schema), view_zset(directory, new, schema)
+            before, after = view_zset(blobs, old, schema), view_zset(blobs, new, schema)
         except StateCorrupt:
             if self._runs_are(former.id, old) and self._runs_are(current.id, new):
                 raise
@@ -231,8 +212,8 @@ class Subscription:
         return self._changes(current, current.position, difference) if difference.num_rows else self._next()
 
     def _runs_are(self, generation: int, runs: Sequence[Run]) -> bool:
-        with self._reader.transaction() as tx:
-            return tx is not None and set(_view_runs(tx, generation, self.view)) == set(runs)
+        with self._store.read() as look:
+            return set(_view_runs(look, generation, self.view)) == set(runs)
 
     def _changes(
         self, generation: Generation, position: Position, found: pa.Table, *, snapshot: bool = False
@@ -241,33 +222,23 @@ class Subscription:
 
 
 def subscribe(
-    directory: Path, view: str, after: Position | None = None, *, generation: int | None = None
+    address: str | Path, view: str, after: Position | None = None, *, generation: int | None = None
 ) -> Subscription:
     """Follows a view: its content, unless `after` says what is known already, and then every change."""
-    return Subscription(directory, view, after, generation=generation)
+    return Subscription(address, view, after, generation=generation)
 
 
 def rows_behind(reader: Reader, view: str, position: Position, generation: int) -> int:
     """How many changed rows of a view come behind a position that a generation had, of those that are kept."""
-    query = "SELECT run FROM changes WHERE generation = ? AND view = ? AND batch > ?"
-    with reader.transaction() as tx:
-        current = None if tx is None else current_generation(tx)
-        if tx is None or current is None:
-            return 0
-        places = [(number, view, _batch_at(tx, number, position)) for number in {generation, current.id}]
-        found = [run for place in places for (run,) in tx.execute(query, place)]
-    return sum(Run.from_json(json.loads(run)).rows for run in found)
+    with reader.store.read() as look:
+        current = look.current()
+        numbers = set() if current is None else {generation, current.id}
+        found = [step for number in numbers for step in look.changes(number, view, look.batch_at(number, position))]
+    return sum(run.rows for step in found for run in step.runs)
 
 
-def _batch_at(tx: Connection, generation: int, position: Position) -> int:
-    """The last batch of a generation that does not go beyond a position, of those that are kept; 0 if there is none."""
-    query = "SELECT batch, position FROM published WHERE generation = ? ORDER BY batch DESC"
-    found = (batch for batch, reached in tx.execute(query, (generation,)) if Position.parse(reached) <= position)
-    return next(found, 0)
-
-
-def _view_runs(tx: Connection, generation: int, view: str) -> list[Run]:
-    return read_runs(tx, generation, [arrangement_of(view)])
+def _view_runs(look: Look, generation: int, view: str) -> list[Run]:
+    return look.runs(generation, [arrangement_of(view)])
 
 
 def _schema(generation: Generation, view: str) -> pa.Schema:

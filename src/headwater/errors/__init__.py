@@ -42,6 +42,7 @@
     |  |  |- LogBusy               another process holds the write lock of the log
     |  |  |- LogReplaced           the log's directory was deleted while it was open
     |  |  |- StorageFailed
+    |  |  |- BlobMissing           a file of a pipeline is not there, or not any more
     |  |  |- FileUnreadable        a file cannot be read: its permissions, or the disk
     |  |  |- TooManyOpenFiles      the process has as many files open as it may
     |  |  |- StoreBusy             another process writes to the store of a pipeline
@@ -121,7 +122,7 @@ from headwater.errors.spark import (
     SparkStopped,
     WorkerLost,
 )
-from headwater.errors.storage import DiskFull, FileUnreadable, StorageFailed, TooManyOpenFiles
+from headwater.errors.storage import BlobMissing, DiskFull, FileUnreadable, StorageFailed, TooManyOpenFiles
 from headwater.errors.views import (
     InvariantBroken,
     NotYet,
@@ -138,6 +139,7 @@ from headwater.errors.views import (
 
 __all__ = [
     "AnswerLost",
+    "BlobMissing",
     "BufferFull",
     "CaptureDropped",
     "CaptureOvertaken",

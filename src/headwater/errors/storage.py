@@ -49,3 +49,13 @@ class FileUnreadable(Determinate):
             hint="Nothing was changed. Check its owner and permissions, and the disk, then try again.",
         )
         self.path, self.reason = path, reason
+
+
+class BlobMissing(Determinate):
+    """There is no blob with this name, or not any more."""
+
+    code = "blob_missing"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"File {name} is missing.", hint="Read again: newer files may have taken its place.")
+        self.name = name

@@ -156,7 +156,7 @@ class Program:
     def try_out(self, log: tuple[str, str]) -> None:
         """Runs a batch without records, and keeps nothing of it. Raises what is wrong."""
         with tempfile.TemporaryDirectory(prefix="headwater-") as directory:
-            self.run(Batch(1, log, "0", "0", first=True, tasks=1, directory=directory, runs={}))
+            self.run(Batch(1, log, "0", "0", first=True, tasks=1, blobs=directory, runs={}))
 
     def _collected(self, frame: DataFrame, batch: Batch) -> list[str]:
         try:

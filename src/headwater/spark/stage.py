@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from pyspark import TaskContext
 from headwater.engine.arrangements import part_of
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.merging import merge
+from headwater.engine.opening import open_blobs
 from headwater.engine.runs import Hashes, RunWriter, keep_open, lookup
 from headwater.errors import InternalError, OperatorBroken, OperatorFailed, Overflow, TooManyRows
 from headwater.spark.failures import BROKEN, OPERATOR
@@ -101,7 +102,7 @@ class Stage:
             # One file for all levels: fewer files to sync now, and to keep for subscribers.
             low, high = batch.hash_range(_task())
             name = f"{batch.number}-{self.levels[0].number}"
-            writer = RunWriter(Path(batch.directory), name=name, low=low, high=high)
+            writer = RunWriter(open_blobs(batch.blobs), name=name, low=low, high=high)
             for level in self.levels:
                 made = StageNote(level.number, _task())
                 yield from _LevelRun(self, level, batch, mail, made, writer).results()
@@ -165,8 +166,8 @@ class FileStage:
         batch, task = current_batch(), _task()
         for number, file in enumerate(batch.files):
             if number % batch.tasks == task:
-                with pa.memory_map(str(Path(batch.directory) / file)) as mapped:
-                    found = _by_route(pa.ipc.open_stream(mapped).read_all())
+                with open_blobs(batch.blobs).open(file) as blob:
+                    found = _by_route(pa.ipc.open_stream(blob.view(0, blob.size)).read_all())
                 for route, rows in found.items():
                     if (route in self.routes) != self.others:
                         yield from rows.to_batches(ROWS_PER_BATCH)
@@ -241,7 +242,7 @@ class _LevelRun:
             ports = [port for port in distinct if part.ports is None or port in part.ports]
             hashes = distinct[ports[0]] if len(ports) == 1 else _distinct(np.concatenate([distinct[p] for p in ports]))
             runs = self._batch.runs.get(arrangement(operator, name), ())
-            found = lookup(Path(self._batch.directory), runs, hashes, part_schema(part)).combine_chunks()
+            found = lookup(open_blobs(self._batch.blobs), runs, hashes, part_schema(part)).combine_chunks()
             old[name] = found if part.adds_up else consolidate(found, part.measures)
         return old
 
@@ -256,7 +257,7 @@ class _LevelRun:
         if operator.is_view:
             self._note.changes.append(added)
         merged = merge(
-            Path(self._batch.directory), self._writer, self._batch.runs.get(name, ()), measures, schema,
+            open_blobs(self._batch.blobs), self._writer, self._batch.runs.get(name, ()), measures, schema,
             low=self._writer.low, high=self._writer.high,
         )  # fmt: skip
         if merged.removed:
@@ -295,7 +296,7 @@ def current_batch() -> Batch:
 def _parsed(text: str) -> Batch:
     batch = Batch.from_json(json.loads(text))
     # What was merged since the last batch is not looked into again.
-    keep_open(Path(batch.directory), (run for runs in batch.runs.values() for run in runs))
+    keep_open(open_blobs(batch.blobs), (run for runs in batch.runs.values() for run in runs))
     return batch
 
 
@@ -314,9 +315,8 @@ def _task() -> int:
 def _into_file(rows: Iterator[pa.RecordBatch], batch: Batch, schema: pa.Schema) -> str:
     """Puts rows where the next job of the batch finds them. Who loses the file runs the batch again, so no sync."""
     file = f"{batch.number}-{uuid.uuid4().hex}.rows"
-    with pa.OSFile(str(Path(batch.directory) / file), "wb") as sink, pa.ipc.new_stream(sink, schema) as stream:
-        for found in rows:
-            stream.write_batch(found)
+    messages = chain([schema.serialize()], (found.serialize() for found in rows))
+    open_blobs(batch.blobs).put(file, messages, durable=False)
     return file
 
 

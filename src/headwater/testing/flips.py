@@ -16,13 +16,14 @@ from typing import Protocol
 import numpy as np
 
 from headwater.engine.arrangements import arrangement_of
-from headwater.engine.database import NAME as STORE
-from headwater.engine.database import WITNESS as STORE_WITNESS
-from headwater.engine.database import Database
 from headwater.engine.definition import Definition
+from headwater.engine.embedded.database import NAME as STORE
+from headwater.engine.embedded.database import WITNESS as STORE_WITNESS
+from headwater.engine.embedded.database import Database
+from headwater.engine.opening import open_store
 from headwater.engine.publication import BatchCommit
 from headwater.engine.runs import Run
-from headwater.engine.store import Store
+from headwater.engine.view_store import ViewStore
 from headwater.errors import HeadwaterError
 from headwater.log.embedded.catalog import NAME as CATALOG
 from headwater.log.embedded.catalog import WITNESS as CATALOG_WITNESS
@@ -211,16 +212,16 @@ def _build_log(directory: Path, used: Path) -> None:
 
 
 def _build_store(directory: Path, used: Path) -> None:
-    with Store(directory) as store:
+    with open_store(directory) as store:
         epoch, generation = store.take_over(), store.open_generation("one", Definition()).id
         _publish(store, generation, epoch, batch=1)
-    with Store(directory) as store:
+    with open_store(directory) as store:
         _publish(store, generation, store.take_over(), batch=2)
         shutil.copytree(directory, used, ignore=shutil.ignore_patterns("*-shm"))
 
 
-def _publish(store: Store, generation: int, epoch: int, *, batch: int) -> None:
+def _publish(store: ViewStore, generation: int, epoch: int, *, batch: int) -> None:
     run = Run(arrangement_of("totals"), f"{batch}.run", 0, batch, batch, 10, 1000)
-    (store.runs_directory / run.file).touch()
+    store.blobs.put(run.file, [])
     position = commit_position(batch)
     store.commit(BatchCommit(generation, epoch, batch, position, [run], changes={"totals": [run]}, promote=True))

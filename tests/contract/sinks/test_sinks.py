@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine import store as store_module
+from headwater.engine.embedded import store as store_module
 from headwater.engine.reading import Reader
 from headwater.engine.sinks.port import Start
 from headwater.engine.sinks.progress import Progress, ProgressFile

@@ -19,11 +19,12 @@ from headwater.engine import merging, runs
 from headwater.engine.arrangements import arrangement_of
 from headwater.engine.manifest import Merge
 from headwater.engine.merging import merge
+from headwater.engine.opening import open_store
 from headwater.engine.publication import BatchCommit
 from headwater.engine.reading import Reader
 from headwater.engine.runs import HIGHEST, LOWEST, Run, RunWriter, forget_open_runs, lookup, rows_of
-from headwater.engine.store import GRACE, HISTORY_AGE_MAX, Store
 from headwater.engine.subscription import Subscription
+from headwater.engine.view_store import GRACE, HISTORY_AGE_MAX
 from headwater.errors import Fenced
 from headwater.testing.clock import ManualClock
 from tests.unit.engine.samples import SCHEMA, Content, Unsynced, at, content, definition, stored, zset
@@ -64,7 +65,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def open(self) -> None:
         forget_open_runs()
-        self.store = Store(self.directory, storage=Unsynced(), clock=self.clock)
+        self.store = open_store(self.directory, storage=Unsynced(), clock=self.clock)
         self.epoch = self.store.take_over()
         self.generation = self.store.open_generation("one", definition("v")).id
 
@@ -81,14 +82,14 @@ class StoreMachine(RuleBasedStateMachine):
         current = self.store.runs(self.generation)
         for task in range(tasks):
             low, high = task_range(task, tasks)
-            writer = RunWriter(self.store.runs_directory, name="task", low=low, high=high, storage=Unsynced())
+            writer = RunWriter(self.store.blobs, name="task", low=low, high=high)
             for name in ARRANGEMENTS:
                 mine = [
                     row for row in deltas.get(name, SCHEMA.empty_table()).to_pylist() if low <= row["_hash"] <= high
                 ]
                 writer.add(name, pa.Table.from_pylist(mine, SCHEMA))
                 found = current.get(name, [])
-                merges.append(merge(self.store.runs_directory, writer, found, schema=SCHEMA, low=low, high=high))
+                merges.append(merge(self.store.blobs, writer, found, schema=SCHEMA, low=low, high=high))
             added += writer.close()
         return added, [Merge.from_json(done.to_json()) for done in merges]
 
@@ -125,7 +126,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(deltas=DELTAS)
     def be_replaced(self, deltas: dict[str, list[tuple[int, int, str, int]]]) -> None:
-        with Store(self.directory, storage=Unsynced(), clock=self.clock) as other:
+        with open_store(self.directory, storage=Unsynced(), clock=self.clock) as other:
             newer = other.take_over()
         added, merges = self.write({name: zset(*rows) for name, rows in deltas.items()}, 1)
         with pytest.raises(Fenced):
@@ -146,7 +147,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(ARRANGEMENTS), hashes=st.lists(HASHES, max_size=60))
     def look_up(self, name: str, hashes: list[int]) -> None:
         wanted = np.unique(np.array(hashes, dtype=np.int64))
-        found = lookup(self.store.runs_directory, self.store.runs(self.generation).get(name, []), wanted, SCHEMA)
+        found = lookup(self.store.blobs, self.store.runs(self.generation).get(name, []), wanted, SCHEMA)
         expected = {row: weight for row, weight in self.model[name].items() if row[0] in set(hashes)}
         assert content(found) == expected
 
@@ -178,7 +179,7 @@ class StoreMachine(RuleBasedStateMachine):
     def runs_count_their_rows(self) -> None:
         for found in self.store.runs(self.generation).values():
             for run in found:
-                assert rows_of(self.store.runs_directory, run).num_rows == run.rows > 0
+                assert rows_of(self.store.blobs, run).num_rows == run.rows > 0
 
     def view_rows(self) -> Counter[tuple[int, str]]:
         total: Counter[tuple[int, str]] = Counter()

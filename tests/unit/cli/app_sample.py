@@ -11,9 +11,9 @@ import pyarrow as pa
 from headwater.engine.arrangements import arrangement_of
 from headwater.engine.definition import DefinedView, Definition
 from headwater.engine.explanation import Explanation, Operator
+from headwater.engine.opening import open_store
 from headwater.engine.publication import BatchCommit
 from headwater.engine.runs import RunWriter
-from headwater.engine.store import Store
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.position import commit_position
 
@@ -57,10 +57,10 @@ def publish(directory: Path, *, sql: str = SQL) -> None:
         [{"_hash": number, **row, "_w": 1} for number, row in enumerate(ROWS)],
         pa.schema([("_hash", pa.int64()), *COLUMNS, ("_w", pa.int64())]),
     )
-    with Store(directory / "data" / "pipelines" / "shop") as store:
+    with open_store(directory / "data" / "pipelines" / "shop") as store:
         epoch = store.take_over()
         generation = store.open_generation("one", definition({"revenue": sql}))
-        writer = RunWriter(store.runs_directory, name="test")
+        writer = RunWriter(store.blobs, name="test")
         for arrangement in (arrangement_of("revenue"), "2/rows", "10/rows", "10/sums"):
             writer.add(arrangement, table)
         added = writer.close()

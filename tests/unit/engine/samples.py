@@ -15,11 +15,13 @@ from headwater.engine.arrangements import arrangement_of
 from headwater.engine.definition import DefinedView, Definition
 from headwater.engine.manifest import Merge
 from headwater.engine.merging import merge
+from headwater.engine.opening import open_store
 from headwater.engine.publication import BatchCommit, BatchStats
 from headwater.engine.runs import Run, RunWriter, load
-from headwater.engine.store import Store
+from headwater.engine.view_store import ViewStore
 from headwater.log.embedded.position import commit_position
 from headwater.model.position import Position
+from headwater.system.clock import Clock
 from headwater.system.storage import Storage
 from headwater.views.zset import WEIGHT
 
@@ -57,14 +59,14 @@ def content(table: pa.Table) -> Content:
     return Counter({row: weight for row, weight in total.items() if weight})
 
 
-def stored(store: Store, generation: int, arrangement: str) -> Content:
+def stored(store: ViewStore, generation: int, arrangement: str) -> Content:
     """What an arrangement holds."""
-    return content(load(store.runs_directory, store.runs(generation).get(arrangement, []), SCHEMA))
+    return content(load(store.blobs, store.runs(generation).get(arrangement, []), SCHEMA))
 
 
-def write(store: Store, changes: Mapping[str, pa.Table]) -> list[Run]:
+def write(store: ViewStore, changes: Mapping[str, pa.Table]) -> list[Run]:
     """Writes one run for each arrangement, in one file."""
-    writer = RunWriter(store.runs_directory, name="test")
+    writer = RunWriter(store.blobs, name="test")
     for arrangement, table in changes.items():
         writer.add(arrangement, table)
     return writer.close()
@@ -79,15 +81,16 @@ class Driver:
 
     def __init__(
         self,
-        directory: Path,
+        directory: str | Path,
         fingerprint: str = "one",
         views: Sequence[str] = ("v",),
         *,
         defined: Definition | None = None,
-        **store_options: Any,
+        storage: Storage | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        self.store = Store(directory, **store_options)
-        self._storage: Storage | None = store_options.get("storage")
+        self.clock = clock or Clock()
+        self.store = open_store(directory, storage=storage, clock=self.clock)
         self.epoch = self.store.take_over()
         self.generation = self.store.open_generation(fingerprint, defined or definition(*views)).id
         self.batch = self.store.generation(self.generation).batch
@@ -103,11 +106,11 @@ class Driver:
     ) -> None:
         """One batch: each table is the change of a view, or of an operator's `state`."""
         runs = self.store.runs(self.generation)
-        writer = RunWriter(self.store.runs_directory, name=f"batch-{self.batch + 1}", storage=self._storage)
+        writer = RunWriter(self.store.blobs, name=f"batch-{self.batch + 1}")
         merges: list[Merge] = []
         for view, table in changes.items():
             writer.add(arrangement_of(view), table)
-            merges.append(merge(self.store.runs_directory, writer, runs.get(arrangement_of(view), [])))
+            merges.append(merge(self.store.blobs, writer, runs.get(arrangement_of(view), [])))
         for arrangement, table in (state or {}).items():
             writer.add(arrangement, table)
         added = writer.close()

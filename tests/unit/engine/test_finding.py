@@ -89,7 +89,7 @@ def test_an_index_goes_with_its_run(tmp_path: Path) -> None:
     driver.publish({"v": zset((1, 1, "a", 1)), "w": zset((2, 2, "b", 1))})
     with Reader(tmp_path) as reader:
         reader.find("v", key(key=1))
-        (first,) = (one for one in finding._indexes if one[0] == str(reader.runs_directory))
+        (first,) = (one for one in finding._indexes if one[0] == reader.store.blobs.address)
         forget_open_runs()
         reader.find("w", key(key=2))
         assert first not in finding._indexes

@@ -70,7 +70,7 @@ def commit(log: EmbeddedLog, *records: tuple[str, int, int]) -> None:
 
 
 def isolated(log: EmbeddedLog, program: Divisions, *, start: int = 0, is_set_aside: bool = True) -> Isolated:
-    batch = Batch(2, ("", ""), str(start), str(log.position()), first=False, tasks=1, directory="", runs={})
+    batch = Batch(2, ("", ""), str(start), str(log.position()), first=False, tasks=1, blobs="", runs={})
     with pytest.raises(ViewFailed) as caught:
         program.run(batch)
     return isolate(log, program, batch, caught.value, lambda _: is_set_aside)
@@ -136,7 +136,7 @@ def test_all_that_goes_has_to_go(before: list[tuple[str, int, int]], last: list[
         program = Divisions(log)
         start = str(log.position())
         commit(log, *last)
-        batch = Batch(2, ("", ""), start, str(log.position()), first=False, tasks=1, directory="", runs={})
+        batch = Batch(2, ("", ""), start, str(log.position()), first=False, tasks=1, blobs="", runs={})
         if fails(program, batch, ()) is None or fails(program, batch, (), end=start):
             return
         failure = fails(program, batch, ())

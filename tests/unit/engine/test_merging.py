@@ -11,6 +11,7 @@ import pytest
 from headwater.engine import merging
 from headwater.engine.manifest import Manifest, Merge, replacement
 from headwater.engine.merging import consolidated, merge, plan
+from headwater.engine.opening import open_blobs
 from headwater.engine.runs import HIGHEST, LOWEST, Run, RunWriter, load
 from headwater.errors import InternalError
 from tests.unit.engine.samples import SCHEMA, Content, Unsynced, content, zset
@@ -31,7 +32,7 @@ class Arrangement:
     """One arrangement without a store."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        self.blobs = open_blobs(directory, storage=Unsynced())
         self.manifest = Manifest([])
         self.merged_rows: list[int] = []
 
@@ -40,17 +41,17 @@ class Arrangement:
         return self.manifest.runs().get("a", [])
 
     def content(self) -> Content:
-        return content(load(self.directory, self.runs, SCHEMA))
+        return content(load(self.blobs, self.runs, SCHEMA))
 
     def add(self, table: pa.Table, *, tasks: int = 1) -> None:
         """A batch: the table is added, and each task merges what is due in its range."""
-        writer = RunWriter(self.directory, name="delta", storage=Unsynced())
+        writer = RunWriter(self.blobs, name="delta")
         writer.add("a", table)
         merges = []
         for task in range(tasks):
             low, high = LOWEST + 2**64 * task // tasks, LOWEST + 2**64 * (task + 1) // tasks - 1
-            mine = RunWriter(self.directory, name=f"task-{task}", low=low, high=high, storage=Unsynced())
-            merges.append(merge(self.directory, mine, self.runs, low=low, high=high))
+            mine = RunWriter(self.blobs, name=f"task-{task}", low=low, high=high)
+            merges.append(merge(self.blobs, mine, self.runs, low=low, high=high))
             mine.close()
         self.merged_rows.append(sum(piece.rows for done in merges for piece in done.removed))
         self.manifest.apply(writer.close(), replacement(merges))
@@ -138,20 +139,21 @@ def test_other_measures_than_the_weight_add_up(tmp_path: Path) -> None:
     def groups(key: int, total: int, weight: int) -> pa.Table:
         return pa.table({"_hash": [key], "key": [key], "total": [total], "_w": [weight]})
 
-    writer = RunWriter(tmp_path, name="task")
+    writer = RunWriter(open_blobs(tmp_path), name="task")
     for table in (groups(1, 5, 1), groups(1, -5, 0), groups(2, 3, 1), groups(2, -3, -1)):
         writer.add("a", table)
     runs = writer.close()
-    second = RunWriter(tmp_path, name="task")
-    done = merge(tmp_path, second, runs, ("total", "_w"))
+    second = RunWriter(open_blobs(tmp_path), name="task")
+    done = merge(open_blobs(tmp_path), second, runs, ("total", "_w"))
     second.close()
     (run,) = done.added
-    assert load(tmp_path, [run], groups(0, 0, 0).schema).to_pylist() == [{"_hash": 1, "key": 1, "total": 0, "_w": 1}]
+    found = load(open_blobs(tmp_path), [run], groups(0, 0, 0).schema)
+    assert found.to_pylist() == [{"_hash": 1, "key": 1, "total": 0, "_w": 1}]
 
 
 def test_a_single_run_is_left_alone(tmp_path: Path) -> None:
     run = Run("a", "missing", 0, LOWEST, HIGHEST, 10**9, 10**9)
-    assert merge(tmp_path, RunWriter(tmp_path, name="task"), [run]) == Merge((), ())
+    assert merge(open_blobs(tmp_path), RunWriter(open_blobs(tmp_path), name="task"), [run]) == Merge((), ())
 
 
 def test_what_can_be_merged_as_a_whole_is_not_cut() -> None:
@@ -162,21 +164,21 @@ def test_what_can_be_merged_as_a_whole_is_not_cut() -> None:
 
 
 def test_merges_that_took_the_same_rows_are_a_bug(tmp_path: Path) -> None:
-    writer = RunWriter(tmp_path, name="task")
+    writer = RunWriter(open_blobs(tmp_path), name="task")
     for _ in range(4):
         writer.add("a", rows(range(10)))
     runs = writer.close()
-    done = merge(tmp_path, RunWriter(tmp_path, name="task"), runs)
+    done = merge(open_blobs(tmp_path), RunWriter(open_blobs(tmp_path), name="task"), runs)
     assert done.removed
     with pytest.raises(InternalError):
         replacement([done, done])
 
 
 def test_a_merge_survives_json(tmp_path: Path) -> None:
-    writer = RunWriter(tmp_path, name="task")
+    writer = RunWriter(open_blobs(tmp_path), name="task")
     for _ in range(4):
         writer.add("a", rows(range(10)))
-    done = merge(tmp_path, RunWriter(tmp_path, name="task"), writer.close())
+    done = merge(open_blobs(tmp_path), RunWriter(open_blobs(tmp_path), name="task"), writer.close())
     assert Merge.from_json(done.to_json()) == done
 
 

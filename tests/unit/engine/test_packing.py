@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine import packing
-from headwater.engine.packing import PACK
+from headwater.engine.embedded import packing
+from headwater.engine.embedded.packing import PACK
 from headwater.engine.runs import OWN_FILE_BYTES, forget_open_runs
-from headwater.engine.store import REPLACED_KEPT
 from headwater.engine.subscription import Subscription
+from headwater.engine.view_store import REPLACED_KEPT
 from headwater.errors import StateCorrupt
 from headwater.log.embedded.position import commit_of
 from headwater.testing.clock import ManualClock
@@ -40,15 +40,14 @@ def publish(driver: Driver, batches: int) -> None:
 
 def files_of_changes(driver: Driver) -> list[str]:
     """The file of each change, the oldest first."""
-    with Subscription(driver.store.directory, "v") as subscription, subscription._reader.transaction() as tx:
-        assert tx is not None
-        return [file for (file,) in tx.execute("SELECT file FROM changes ORDER BY batch")]
+    with driver.store.read() as look:
+        return [run.file for change in look.changes(driver.generation, "v", 0) for run in change.runs]
 
 
 def followed(driver: Driver, after: int) -> list[tuple[int, list[dict[str, object]]]]:
     """The position and the rows of every change behind a position."""
     found: list[tuple[int, list[dict[str, object]]]] = []
-    with Subscription(driver.store.directory, "v", at(after)) as subscription:
+    with Subscription(driver.store.address, "v", at(after)) as subscription:
         while (changes := subscription.poll()) is not None:
             found.append((commit_of(changes.position), changes.rows.to_pylist()))
     return found
@@ -98,13 +97,13 @@ def test_a_large_change_keeps_its_file(driver: Driver) -> None:
 def test_a_damaged_change_stays_where_it_is_and_the_others_move(driver: Driver) -> None:
     publish(driver, 4)
     damaged = files_of_changes(driver)[2]
-    path = driver.store.runs_directory / damaged
+    path = Path(driver.store.blobs.address) / damaged
     content = path.read_bytes()
     path.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
     forget_open_runs()
     driver.store.collect()
     assert [file.startswith(PACK) for file in files_of_changes(driver)] == [True, True, False, True]
-    with Subscription(driver.store.directory, "v", at(1)) as subscription:
+    with Subscription(driver.store.address, "v", at(1)) as subscription:
         assert subscription.poll() is not None
         with pytest.raises(StateCorrupt):
             subscription.poll()
@@ -112,7 +111,7 @@ def test_a_damaged_change_stays_where_it_is_and_the_others_move(driver: Driver) 
 
 def test_a_subscriber_that_has_looked_before_goes_on_behind_the_pack(driver: Driver, clock: ManualClock) -> None:
     publish(driver, 6)
-    with Subscription(driver.store.directory, "v", at(1)) as subscription:
+    with Subscription(driver.store.address, "v", at(1)) as subscription:
         first = subscription.poll()
         assert first is not None
         driver.store.collect()
@@ -135,12 +134,12 @@ def test_a_driver_that_was_overtaken_moves_nothing(driver: Driver, monkeypatch: 
     def overtaken(*arguments: object) -> object:
         found = copied(*arguments)  # type: ignore[arg-type]
         monkeypatch.setattr(packing, "_copied", copied)
-        with Driver(driver.store.directory, storage=Unsynced()).store as other:
+        with Driver(driver.store.address, storage=Unsynced()).store as other:
             other.collect()
         return found
 
     monkeypatch.setattr(packing, "_copied", overtaken)
     driver.store.collect()
     (pack,) = set(files_of_changes(driver))
-    assert (driver.store.runs_directory / pack).exists()
+    assert (Path(driver.store.blobs.address) / pack).exists()
     assert [position for position, _ in followed(driver, 1)] == [2, 3]

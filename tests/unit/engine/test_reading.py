@@ -14,7 +14,7 @@ import pytest
 from headwater.engine import runs as runs_module
 from headwater.engine.reading import Reader, Snapshot
 from headwater.engine.runs import forget_open_runs
-from headwater.engine.store import GRACE, HISTORY_AGE_MAX, REPLACED_KEPT
+from headwater.engine.view_store import GRACE, HISTORY_AGE_MAX, REPLACED_KEPT
 from headwater.errors import Determinate, InternalError, NotYet, StateCorrupt, UnknownView
 from headwater.testing.clock import ManualClock
 from tests.unit.engine.samples import COLUMNS, Driver, at, zset
@@ -108,7 +108,7 @@ def test_a_generation_that_is_building_is_not_seen(driver: Driver, reader: Reade
 def test_files_collected_during_a_read_make_it_look_again(
     driver: Driver, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = driver.store._clock
+    clock = driver.clock
     assert isinstance(clock, ManualClock)
     for step in range(4):
         driver.publish({"v": zset((step, step, "a", 1))})
@@ -136,7 +136,7 @@ def test_files_collected_during_a_read_make_it_look_again(
 
 def test_damage_is_reported_and_not_looked_for_for_ever(driver: Driver, reader: Reader) -> None:
     driver.publish({"v": zset((1, 1, "a", 1))})
-    for path in driver.store.runs_directory.iterdir():
+    for path in Path(driver.store.blobs.address).iterdir():
         path.unlink()
     with pytest.raises(StateCorrupt):
         reader.read(["v"])
@@ -156,7 +156,7 @@ def test_a_reader_keeps_open_what_its_views_are_made_of_now(tmp_path: Path) -> N
             driver.publish({view: zset((number, number, "a", 1)) for view in ("v", "w")})
             for view in ("v", "w"):
                 assert reader.read([view]).tables[view].num_rows == number + 1
-        opened = [key[1:] for key in runs_module._open_runs if key[0] == str(reader.runs_directory)]
+        opened = [key[1:] for key in runs_module._open_runs if key[0] == reader.store.blobs.address]
         runs = driver.store.runs(driver.generation)
         assert sorted(opened) == sorted((run.file, run.index) for found in runs.values() for run in found)
     driver.close()

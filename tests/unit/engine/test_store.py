@@ -8,20 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine import store as store_module
 from headwater.engine.definition import Definition
+from headwater.engine.embedded import store as store_module
 from headwater.engine.manifest import Merge, Piece
 from headwater.engine.merging import TIER_RUNS_MAX, merge
+from headwater.engine.opening import delete_state, open_store
 from headwater.engine.publication import BatchCommit, BatchStats, Excluded
 from headwater.engine.runs import RunWriter, forget_open_runs
-from headwater.engine.store import (
-    GRACE,
-    HISTORY_AGE_MAX,
-    REPLACED_KEPT,
-    RETIRED_KEPT,
-    Store,
-    delete_state,
-)  # fmt: skip
+from headwater.engine.view_store import GRACE, HISTORY_AGE_MAX, REPLACED_KEPT, RETIRED_KEPT, ViewStore
 from headwater.errors import DiskFull, Fenced, Indeterminate, InternalError, StoreOutdated, StoreUnusable, UsageError
 from headwater.system.sqlite import SQLITE_FULL, SQLITE_IOERR, Connection, error_of
 from headwater.system.storage import Storage
@@ -38,18 +32,18 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def store(tmp_path: Path, clock: ManualClock) -> Iterator[Store]:
+def store(tmp_path: Path, clock: ManualClock) -> Iterator[ViewStore]:
     forget_open_runs()
-    with Store(tmp_path / "shop", clock=clock) as store:
+    with open_store(tmp_path / "shop", clock=clock) as store:
         yield store
 
 
-def files(store: Store) -> set[str]:
-    return {path.name for path in store.runs_directory.iterdir()}
+def files(store: ViewStore) -> set[str]:
+    return {path.name for path in Path(store.blobs.address).iterdir()}
 
 
 class TestCommit:
-    def test_everything_is_there_afterwards(self, store: Store) -> None:
+    def test_everything_is_there_afterwards(self, store: ViewStore) -> None:
         generation, epoch = store.open_generation("one", DEFINITION), store.take_over()
         runs = write(store, {"x": ONE, "view/v": TWO})
         refused = Excluded("v", "orders", 0, 7, "division by zero")
@@ -64,18 +58,18 @@ class TestCommit:
         assert store.excluded(generation.id) == [refused]
         assert {name: size.rows for name, size in store.sizes(generation.id).items()} == {"x": 1, "view/v": 1}
 
-    def test_it_is_there_for_who_opens_the_store_later(self, store: Store) -> None:
+    def test_it_is_there_for_who_opens_the_store_later(self, store: ViewStore) -> None:
         generation, epoch = store.open_generation("one", Definition()), store.take_over()
         store.commit(BatchCommit(generation.id, epoch, 1, at(5), write(store, {"x": ONE})))
-        with Store(store.directory) as other:
+        with open_store(store.address) as other:
             assert other.open_generation("one", Definition()).id == generation.id
             assert stored(other, generation.id, "x") == {(1, 1, "a"): 1}
             store.commit(BatchCommit(generation.id, epoch, 2, at(6), write(store, {"x": TWO})))
             assert stored(other, generation.id, "x") == {(1, 1, "a"): 1, (2, 2, "b"): 1}
 
-    def test_an_older_epoch_is_fenced(self, store: Store) -> None:
+    def test_an_older_epoch_is_fenced(self, store: ViewStore) -> None:
         generation, old = store.open_generation("one", Definition()), store.take_over()
-        with Store(store.directory) as other:
+        with open_store(store.address) as other:
             new = other.take_over()
             with pytest.raises(Fenced) as caught:
                 store.commit(BatchCommit(generation.id, old, 1, at(1), write(store, {"x": ONE})))
@@ -84,20 +78,20 @@ class TestCommit:
         assert store.runs(generation.id) == {}
 
     @pytest.mark.parametrize("batch", [0, 1, 3])
-    def test_a_batch_follows_the_last(self, store: Store, batch: int) -> None:
+    def test_a_batch_follows_the_last(self, store: ViewStore, batch: int) -> None:
         generation, epoch = store.open_generation("one", Definition()), store.take_over()
         store.commit(BatchCommit(generation.id, epoch, 1, at(1), []))
         with pytest.raises(InternalError):
             store.commit(BatchCommit(generation.id, epoch, batch, at(2), write(store, {"x": ONE})))
         assert store.runs(generation.id) == {}
 
-    def test_positions_never_go_back(self, store: Store) -> None:
+    def test_positions_never_go_back(self, store: ViewStore) -> None:
         generation, epoch = store.open_generation("one", Definition()), store.take_over()
         store.commit(BatchCommit(generation.id, epoch, 1, at(5), []))
         with pytest.raises(InternalError):
             store.commit(BatchCommit(generation.id, epoch, 2, at(4), []))
 
-    def test_a_view_does_not_change_at_a_position_that_was_published(self, store: Store) -> None:
+    def test_a_view_does_not_change_at_a_position_that_was_published(self, store: ViewStore) -> None:
         generation, epoch = store.open_generation("one", Definition()), store.take_over()
         store.commit(BatchCommit(generation.id, epoch, 1, at(5), []))
         runs = write(store, {"view/v": ONE})
@@ -105,19 +99,19 @@ class TestCommit:
             store.commit(BatchCommit(generation.id, epoch, 2, at(5), runs, (), {"v": runs}))
         store.commit(BatchCommit(generation.id, epoch, 2, at(5), [], promote=True))
 
-    def test_a_file_that_is_missing_is_not_committed(self, store: Store) -> None:
+    def test_a_file_that_is_missing_is_not_committed(self, store: ViewStore) -> None:
         generation, epoch = store.open_generation("one", Definition()), store.take_over()
         (run,) = write(store, {"x": ONE})
-        (store.runs_directory / run.file).unlink()
+        (Path(store.blobs.address) / run.file).unlink()
         with pytest.raises(InternalError, match=run.file):
             store.commit(BatchCommit(generation.id, epoch, 1, at(1), [run]))
 
-    def test_a_merge_of_runs_that_are_gone_is_not_committed(self, store: Store) -> None:
+    def test_a_merge_of_runs_that_are_gone_is_not_committed(self, store: ViewStore) -> None:
         generation, epoch = store.open_generation("one", Definition()), store.take_over()
         for batch in range(1, 5):
             store.commit(BatchCommit(generation.id, epoch, batch, at(batch), write(store, {"x": ONE})))
-        writer = RunWriter(store.runs_directory, name="task")
-        done = merge(store.runs_directory, writer, store.runs(generation.id)["x"])
+        writer = RunWriter(store.blobs, name="task")
+        done = merge(store.blobs, writer, store.runs(generation.id)["x"])
         writer.close()
         store.commit(BatchCommit(generation.id, epoch, 5, at(5), [], [done]))
         assert stored(store, generation.id, "x") == {(1, 1, "a"): 4}
@@ -138,7 +132,7 @@ class TestCommit:
                 super().commit(connection)
 
         storage = Failing()
-        with Store(tmp_path / "failing", storage=storage) as store:
+        with open_store(tmp_path / "failing", storage=storage) as store:
             generation, epoch = store.open_generation("one", Definition()), store.take_over()
             storage.fails = True
             with pytest.raises(error):
@@ -150,7 +144,7 @@ class TestCommit:
 
 
 class TestGenerations:
-    def test_nothing_is_current_before_it_is_promoted(self, store: Store) -> None:
+    def test_nothing_is_current_before_it_is_promoted(self, store: ViewStore) -> None:
         generation, epoch = store.open_generation("one", Definition()), store.take_over()
         assert store.current() is None
         store.commit(BatchCommit(generation.id, epoch, 1, at(3), [], promote=True))
@@ -158,7 +152,7 @@ class TestGenerations:
         assert current is not None
         assert (current.id, current.status, current.promoted_position) == (generation.id, "current", at(3))
 
-    def test_a_new_one_takes_the_place_of_the_current_one_in_one_commit(self, store: Store) -> None:
+    def test_a_new_one_takes_the_place_of_the_current_one_in_one_commit(self, store: ViewStore) -> None:
         first, epoch = store.open_generation("one", Definition()), store.take_over()
         store.commit(BatchCommit(first.id, epoch, 1, at(3), write(store, {"x": ONE}), promote=True))
         second = store.open_generation("two", Definition())
@@ -170,7 +164,7 @@ class TestGenerations:
         with pytest.raises(InternalError):
             store.commit(BatchCommit(first.id, epoch, 2, at(4), []))
 
-    def test_one_that_is_behind_is_not_promoted(self, store: Store) -> None:
+    def test_one_that_is_behind_is_not_promoted(self, store: ViewStore) -> None:
         first, epoch = store.open_generation("one", Definition()), store.take_over()
         store.commit(BatchCommit(first.id, epoch, 1, at(3), [], promote=True))
         second = store.open_generation("two", Definition())
@@ -178,7 +172,7 @@ class TestGenerations:
             store.commit(BatchCommit(second.id, epoch, 1, at(2), [], promote=True))
         assert [found.status for found in store.generations()] == ["current", "building"]
 
-    def test_one_that_nobody_wants_any_more_is_given_up(self, store: Store) -> None:
+    def test_one_that_nobody_wants_any_more_is_given_up(self, store: ViewStore) -> None:
         first, epoch = store.open_generation("one", Definition()), store.take_over()
         store.commit(BatchCommit(first.id, epoch, 1, at(1), []))
         second = store.open_generation("two", Definition())
@@ -187,7 +181,7 @@ class TestGenerations:
         third = store.open_generation("one", Definition())
         assert third.id not in {first.id, second.id}
 
-    def test_one_that_never_had_a_batch_leaves_nothing_behind(self, store: Store) -> None:
+    def test_one_that_never_had_a_batch_leaves_nothing_behind(self, store: ViewStore) -> None:
         for _ in range(3):
             store.open_generation("one", Definition())
             store.open_generation("two", Definition())
@@ -195,7 +189,7 @@ class TestGenerations:
 
 
 class TestCollect:
-    def test_files_without_a_name_go_after_a_while(self, store: Store, clock: ManualClock) -> None:
+    def test_files_without_a_name_go_after_a_while(self, store: ViewStore, clock: ManualClock) -> None:
         generation, epoch = store.open_generation("one", Definition()), store.take_over()
         kept = write(store, {"x": ONE})
         store.commit(BatchCommit(generation.id, epoch, 1, at(1), kept))
@@ -222,7 +216,7 @@ class TestCollect:
         assert len(stored(driver.store, driver.generation, "view/v")) == 10
         driver.close()
 
-    def test_a_retired_generation_goes_after_a_while(self, store: Store, clock: ManualClock) -> None:
+    def test_a_retired_generation_goes_after_a_while(self, store: ViewStore, clock: ManualClock) -> None:
         first, epoch = store.open_generation("one", Definition()), store.take_over()
         store.commit(BatchCommit(first.id, epoch, 1, at(1), write(store, {"x": ONE}), promote=True))
         second = store.open_generation("two", Definition())
@@ -236,7 +230,7 @@ class TestCollect:
         assert store.collect().files == 1
         assert files(store) == {kept[0].file}
 
-    def test_a_file_that_was_merged_goes_sooner(self, store: Store, clock: ManualClock) -> None:
+    def test_a_file_that_was_merged_goes_sooner(self, store: ViewStore, clock: ManualClock) -> None:
         generation, epoch = store.open_generation("one", Definition()), store.take_over()
         (first,) = write(store, {"x": ONE})
         store.commit(BatchCommit(generation.id, epoch, 1, at(1), [first]))
@@ -273,7 +267,7 @@ class TestCollect:
 
 
 class TestDeleting:
-    def test_it_starts_anew_and_fences_who_runs(self, store: Store) -> None:
+    def test_it_starts_anew_and_fences_who_runs(self, store: ViewStore) -> None:
         generation, epoch = store.open_generation("one", Definition()), store.take_over()
         store.commit(BatchCommit(generation.id, epoch, 1, at(1), write(store, {"x": ONE}), promote=True))
         store.delete_state()
@@ -291,15 +285,15 @@ class TestDeleting:
         driver.close()
         (tmp_path / "v" / "store.db").write_bytes(b"nonsense" * 1000)
         with pytest.raises(StoreUnusable) as caught:
-            Store(tmp_path / "v")
+            open_store(tmp_path / "v")
         assert caught.value.damaged
         delete_state(tmp_path / "v")
-        with Store(tmp_path / "v") as store:
+        with open_store(tmp_path / "v") as store:
             assert store.generations() == []
 
 
 def test_a_closed_store_says_so(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = open_store(tmp_path)
     store.close()
     with pytest.raises(UsageError):
         store.current()

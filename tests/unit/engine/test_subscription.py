@@ -11,10 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headwater.engine import store as store_module
+from headwater.engine.embedded import store as store_module
 from headwater.engine.runs import forget_open_runs
-from headwater.engine.store import RETIRED_KEPT
 from headwater.engine.subscription import Changes, Subscription, subscribe
+from headwater.engine.view_store import RETIRED_KEPT
 from headwater.errors import PositionGone, UnknownView, UsageError, ViewPositionGone
 from headwater.log.embedded.position import commit_of
 from headwater.testing.clock import ManualClock
@@ -184,7 +184,7 @@ class TestNewGeneration:
         with subscribe(tmp_path, "v") as live:
             live.poll()
             switch(driver).publish({"v": zset((2, 2, "b", 1))}, 8)
-            clock = driver.store._clock
+            clock = driver.clock
             assert isinstance(clock, ManualClock)
             clock.advance(RETIRED_KEPT + timedelta(minutes=1))
             driver.store.collect()

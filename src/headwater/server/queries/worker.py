@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -64,7 +63,7 @@ class _BoundedReader(Reader):
     """Reads views within the memory that views may take; everything else is within that of the query."""
 
     def __init__(self, options: WorkerOptions) -> None:
-        super().__init__(Path(options.directory))
+        super().__init__(options.directory)
         self._options = options
 
     def read(self, views: Sequence[str], at_least: Position | None = None, timeout: timedelta = WAIT) -> Snapshot:

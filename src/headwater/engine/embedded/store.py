@@ -1,34 +1,36 @@
-"""The store of a pipeline: which runs hold its state and its views, and the one commit that moves all of them on.
+"""The view store in a local directory: a SQLite database for what is true, and a folder of blobs.
 
-Runs are files that nothing names until a commit does. So a batch has happened completely when its commit has, and not
-at all before; what a failed task leaves is a file without a name, and `collect` removes it.
+It is committed to in one transaction of the database.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self, cast
 
-from headwater.engine.database import FILES, Database
+from headwater.engine.blobs import Blobs
 from headwater.engine.definition import Definition
-from headwater.engine.manifest import Manifest, Size, replacement, sizes
-from headwater.engine.packing import pack
-from headwater.engine.publication import (
-    BatchCommit,
-    BatchStats,
-    Collected,
-    Excluded,
-    Generation,
-    Publication,
-    Status,
-)  # fmt: skip
+from headwater.engine.embedded.blobs import LocalBlobs
+from headwater.engine.embedded.database import FILES, NAME, Database, is_prepared
+from headwater.engine.embedded.look import DatabaseLook, NoLook
+from headwater.engine.embedded.packing import pack
+from headwater.engine.manifest import Manifest, replacement
+from headwater.engine.publication import BatchCommit, Collected, Excluded, Generation
 from headwater.engine.runs import Run
+from headwater.engine.view_store import (
+    GRACE,
+    HISTORY_AGE_MAX,
+    HISTORY_BATCHES_MAX,
+    REPLACED_KEPT,
+    RETIRED_KEPT,
+    Look,
+    ViewStore,
+)  # fmt: skip
 from headwater.errors import Fenced, InternalError, StoreOutdated, StoreUnusable, UsageError
 from headwater.model.position import START, Position
 from headwater.system.clock import Clock
@@ -37,59 +39,63 @@ from headwater.system.storage import Storage, storage_error
 from headwater.system.wake import Wake
 
 RUNS = "runs"
-"""The folder of run files inside a store's directory."""
-
-HISTORY_BATCHES_MAX = 1000
-HISTORY_AGE_MAX = timedelta(hours=1)
-"""Changes of views are kept for this many batches and so long, whichever ends first."""
-
-GRACE = timedelta(minutes=15)
-"""Files that nothing names are kept so long: a task that runs may be about to hand them in."""
-
-REPLACED_KEPT = timedelta(minutes=1)
-"""Files that a commit named, and nothing names any more, are kept so long: a reader may be about to open them. One that
-comes later finds that there is a newer commit."""
-
-RETIRED_KEPT = timedelta(minutes=15)
-"""A generation that was replaced stays so long, for readers and subscribers that are not done with it."""
+"""The folder of blobs inside a store's directory."""
 
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class Store:
-    """The store in a directory, which is made if it is missing. For the driver of a pipeline; readers use `Reader`."""
+class EmbeddedViewStore(ViewStore):
+    """The store in a directory. With `create` it is made if it is missing, and all of its pages are checked."""
 
-    def __init__(self, directory: Path, *, storage: Storage | None = None, clock: Clock | None = None) -> None:
-        self.directory, self.runs_directory = Path(directory), Path(directory) / RUNS
+    def __init__(
+        self, directory: Path, *, create: bool = True, storage: Storage | None = None, clock: Clock | None = None
+    ) -> None:
+        self._directory, self._is_driver = Path(directory), create
         self._storage, self._clock = storage or Storage(), clock or Clock()
-        try:
-            self.runs_directory.mkdir(parents=True, exist_ok=True)
-            self._storage.sync_directory(self.directory)
-        except OSError as error:
-            raise storage_error(error, self.directory) from error
-        self._database = Database(self.directory, self._storage)
-        try:
-            self._database.check()
-        except BaseException:
-            self._database.close()
-            raise
-        self._wake = Wake(self.directory / "wake")
+        self._blobs = LocalBlobs(self._directory / RUNS, self._storage)
+        self._opening = threading.Lock()
+        self._opened: Database | None = None
+        self._wake: Wake | None = None
         self._manifests: dict[int, tuple[int, Manifest]] = {}
         self._named: set[str] = set()
         self._replaced_at: dict[str, int] = {}
+        if create:
+            self._create()
 
-    def __enter__(self) -> Self:
-        return self
+    @property
+    def address(self) -> str:
+        return str(self._directory)
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    @property
+    def blobs(self) -> Blobs:
+        return self._blobs
 
     def close(self) -> None:
-        self._wake.close()
-        self._database.close()
+        if self._wake is not None:
+            self._wake.close()
+        if self._opened is not None:
+            self._opened.close()
+
+    @contextmanager
+    def read(self) -> Iterator[Look]:
+        database = self._found()
+        if database is None:
+            yield NoLook()
+            return
+        with database.read() as tx:
+            yield DatabaseLook(tx)
+
+    def version(self) -> int:
+        database = self._found()
+        return 0 if database is None else database.version()
+
+    def ticket(self) -> int:
+        return self._watch().ticket()
+
+    def wait(self, ticket: int, seconds: float) -> None:
+        self._watch().wait(ticket, seconds)
 
     def take_over(self) -> int:
-        """Begins a new epoch: no commit of an older one succeeds from now on."""
         # Being a transaction, it also takes the place of a commit that a killed driver left half done in SQLite's log,
         # which would otherwise come to light when the database is next opened by nobody else.
         with self._database.write() as tx:
@@ -98,10 +104,6 @@ class Store:
         return epoch
 
     def open_generation(self, fingerprint: str, definition: Definition) -> Generation:
-        """The generation with this fingerprint, or a new one that is building until a commit promotes it.
-
-        Others that are still building are given up; those that never had a batch leave nothing behind.
-        """
         now = self._clock.now()
         with self._database.write() as tx:
             row = tx.execute(
@@ -119,18 +121,13 @@ class Store:
                 "UPDATE generations SET status = 'retired', retired_at = ? WHERE status = 'building' AND id != ?",
                 (now, row[0]),
             )
-            return _generation(tx, row[0])
+            return _generation(DatabaseLook(tx), row[0])
 
     def commit(self, commit: BatchCommit) -> None:
-        """Makes a batch true: all of it, or nothing if this raises (but for `Indeterminate`: look at the last batch).
-
-        Raises `Fenced` when another process has taken over, and `InternalError` if the batch is not the one after the
-        last.
-        """
         merged, now = replacement(commit.merges), self._clock.now()
         with self._database.write() as tx:
             self._check_epoch(tx, commit.epoch)
-            self._check_next(_generation(tx, commit.generation), commit)
+            self._check_next(_generation(DatabaseLook(tx), commit.generation), commit)
             changes = [run for runs in commit.changes.values() for run in runs]
             self._check_files([*commit.added, *merged.added, *changes])
             _remove_runs(tx, commit.generation, merged.removed)
@@ -152,56 +149,23 @@ class Store:
             cached[1].apply(commit.added, merged)
             self._manifests[commit.generation] = (commit.batch, cached[1])
         self._named.update(run.file for run in (*commit.added, *merged.added))
-        self._wake.touch()
+        self._watch().touch()
 
     def runs(self, generation: int) -> dict[str, list[Run]]:
-        """The runs of every arrangement that has rows, as of the generation's last commit."""
         with self._database.read() as tx:
-            batch = _generation(tx, generation).batch
+            look = DatabaseLook(tx)
+            batch = _generation(look, generation).batch
             cached = self._manifests.get(generation)
             if cached is None or cached[0] != batch:
-                cached = self._manifests[generation] = (batch, Manifest(read_runs(tx, generation)))
+                cached = self._manifests[generation] = (batch, Manifest(look.runs(generation)))
         return cached[1].runs()
 
-    def sizes(self, generation: int) -> dict[str, Size]:
-        """The size of every arrangement on disk."""
-        return sizes(self.runs(generation))
-
-    def current(self) -> Generation | None:
-        """The generation that readers see, if one was promoted."""
-        with self._database.read() as tx:
-            return current_generation(tx)
-
-    def generation(self, generation: int) -> Generation:
-        """One generation as it is now."""
-        with self._database.read() as tx:
-            return _generation(tx, generation)
-
-    def generations(self) -> list[Generation]:
-        """All generations that are kept, the oldest first."""
-        with self._database.read() as tx:
-            return read_generations(tx)
-
-    def published(self, generation: int) -> list[Publication]:
-        """The commits of a generation that are kept, the oldest first."""
-        with self._database.read() as tx:
-            return read_published(tx, generation)
-
-    def excluded(self, generation: int) -> list[Excluded]:
-        """The records that views of a generation refuse."""
-        with self._database.read() as tx:
-            return read_excluded(tx, generation)
-
     def collect(self) -> Collected:
-        """Packs changes, and removes what nobody needs: old ones, generations long retired, files that nothing names.
-
-        For the driver, between two batches.
-        """
         now = self._clock.now()
         with self._database.write() as tx:
             generations = _forget_generations(tx, now - RETIRED_KEPT // _MICROSECOND)
             changes = _forget_changes(tx, now - HISTORY_AGE_MAX // _MICROSECOND)
-        pack(self._database, self.runs_directory, self._storage)
+        pack(self._database, self._blobs)
         # Files go in a last transaction: not before the rows that named them are gone for good, and while nobody can
         # commit. It writes something for the same reason as `take_over`.
         with self._database.write() as tx:
@@ -210,7 +174,6 @@ class Store:
         return Collected(files, size, changes, generations)
 
     def delete_state(self) -> None:
-        """Deletes everything and fences the driver that runs: the next run rebuilds all of it from the log."""
         with self._database.write() as tx:
             tx.execute("UPDATE pipeline SET epoch = epoch + 1")
             for table in ("generations", "runs", "published", "changes", "forgotten", "excluded"):
@@ -219,12 +182,47 @@ class Store:
         with self._database.write() as tx:
             tx.execute("UPDATE pipeline SET collected_at = ?", (self._clock.now(),))
             self._remove_unnamed(_named_files(tx), None)
-        self._wake.touch()
+        self._watch().touch()
+
+    @property
+    def _database(self) -> Database:
+        """The database, for a driver."""
+        if self._opened is None or not self._is_driver:
+            raise UsageError("The store was opened for reading.", hint="Open it with create=True to change it.")
+        return self._opened
+
+    def _create(self) -> None:
+        try:
+            (self._directory / RUNS).mkdir(parents=True, exist_ok=True)
+            self._storage.sync_directory(self._directory)
+        except OSError as error:
+            raise storage_error(error, self._directory) from error
+        self._opened = Database(self._directory, self._storage)
+        try:
+            self._opened.check()
+            self._watch()
+        except BaseException:
+            self._opened.close()
+            raise
+
+    def _found(self) -> Database | None:
+        """The database, once there is one."""
+        with self._opening:
+            if self._opened is None and is_prepared(self._directory / NAME):
+                self._opened = Database(self._directory, self._storage, create=False)
+            return self._opened
+
+    def _watch(self) -> Wake:
+        with self._opening:
+            if self._wake is None:
+                self._directory.mkdir(parents=True, exist_ok=True)
+                self._wake = Wake(self._directory / "wake")
+            return self._wake
 
     def _check_epoch(self, tx: Connection, epoch: int) -> None:
         current: int = tx.execute("SELECT epoch FROM pipeline").fetchone()[0]
         if epoch != current:
-            raise Fenced("pipeline", self.directory.name, epoch, current)
+            raise Fenced("pipeline", self._directory.name, epoch, current)
 
     def _check_next(self, last: Generation, commit: BatchCommit) -> None:
         if last.status == "retired":
@@ -244,7 +242,7 @@ class Store:
     def _check_files(self, runs: Sequence[Run]) -> None:
         # A task that took longer than the grace period may find its file collected.
         for file in {run.file for run in runs}:
-            if not (self.runs_directory / file).exists():
+            if self._blobs.size(file) is None:
                 raise InternalError(f"Run file {file} was to be committed, and is missing.")
 
     def _remove_unnamed(self, named: set[str], now: int | None) -> tuple[int, int]:
@@ -252,15 +250,13 @@ class Store:
         count = size = 0
         self._replaced_at = {file: self._replaced_at.get(file, now or 0) for file in self._named - named}
         self._named = named | self._replaced_at.keys()
-        for path in self.runs_directory.iterdir():
-            if path.name in named:
+        for blob in self._blobs.list():
+            if blob.name in named:
                 continue
-            with suppress(FileNotFoundError):
-                status = path.stat()
-                if now is None or self._kept_until(path.name, status.st_mtime_ns // 1000) < now:
-                    self._storage.discard(path)
-                    self._named.discard(path.name)
-                    count, size = count + 1, size + status.st_size
+            if now is None or self._kept_until(blob.name, blob.written_at) < now:
+                self._blobs.delete(blob.name)
+                self._named.discard(blob.name)
+                count, size = count + 1, size + blob.size
         return count, size
 
     def _kept_until(self, file: str, written_at: int) -> int:
@@ -271,93 +267,23 @@ class Store:
         return replaced_at + REPLACED_KEPT // _MICROSECOND
 
 
-def delete_state(directory: Path) -> None:
-    """Deletes the state of a pipeline, even if its store is damaged or of another version."""
+def delete_embedded_state(directory: Path) -> None:
+    """Deletes the state in a directory, even if its store is damaged or of another version."""
     try:
-        with Store(directory) as store:
+        with EmbeddedViewStore(directory) as store:
             store.delete_state()
     except (StoreUnusable, StoreOutdated) as error:
         if isinstance(error, StoreUnusable) and not error.damaged:
             raise
         for name in FILES:
-            (Path(directory) / name).unlink(missing_ok=True)
-        shutil.rmtree(Path(directory) / RUNS, ignore_errors=True)
+            (directory / name).unlink(missing_ok=True)
+        shutil.rmtree(directory / RUNS, ignore_errors=True)
 
 
-def current_generation(tx: Connection) -> Generation | None:
-    """The generation that readers see."""
-    row = tx.execute(f"{_GENERATION} WHERE status = 'current'").fetchone()
-    return None if row is None else _to_generation(row)
-
-
-def read_generation(tx: Connection, generation: int) -> Generation | None:
-    """One generation as it is now, None if it is not kept."""
-    row = tx.execute(f"{_GENERATION} WHERE id = ?", (generation,)).fetchone()
-    return None if row is None else _to_generation(row)
-
-
-def read_generations(tx: Connection) -> list[Generation]:
-    """All generations that are kept, the oldest first."""
-    return [_to_generation(row) for row in tx.execute(f"{_GENERATION} ORDER BY id")]
-
-
-def read_runs(tx: Connection, generation: int, arrangements: Sequence[str] | None = None) -> list[Run]:
-    """The runs of a generation: of all its arrangements or of some."""
-    query = "SELECT arrangement, file, section, low, high, rows, bytes FROM runs WHERE generation = ?"
-    if arrangements is None:
-        return [Run(*row) for row in tx.execute(query, (generation,))]
-    return [
-        Run(*row) for name in arrangements for row in tx.execute(f"{query} AND arrangement = ?", (generation, name))
-    ]
-
-
-def read_published(tx: Connection, generation: int, last: int = -1) -> list[Publication]:
-    """The commits of a generation that are kept, or the last of them, the oldest first."""
-    rows = tx.execute(
-        "SELECT batch, position, published_at, stats FROM published WHERE generation = ? ORDER BY batch DESC LIMIT ?",
-        (generation, last),
-    ).fetchall()
-    return [
-        Publication(batch, Position.parse(position), at, BatchStats.from_json(json.loads(stats)))
-        for batch, position, at, stats in reversed(rows)
-    ]
-
-
-def read_excluded(tx: Connection, generation: int) -> list[Excluded]:
-    """The records that views of a generation refuse."""
-    query = "SELECT view, topic, partition, offset, reason FROM excluded WHERE generation = ?"
-    return [Excluded(*row) for row in tx.execute(query, (generation,))]
-
-
-@lru_cache(maxsize=16)
-def _definition(text: str) -> Definition:
-    # A generation's definition never changes, and every read asks for it.
-    return Definition.from_json(json.loads(text))
-
-
-_GENERATION = (
-    "SELECT id, fingerprint, definition, status, batch, position, promoted_position, created_at FROM generations"
-)
-
-
-def _to_generation(row: tuple[Any, ...]) -> Generation:
-    number, fingerprint, definition, status, batch, position, promoted, created_at = row
-    return Generation(
-        number,
-        fingerprint,
-        _definition(definition),
-        cast(Status, status),
-        batch,
-        Position.parse(position),
-        None if promoted is None else Position.parse(promoted),
-        created_at,
-    )
-
-
-def _generation(tx: Connection, generation: int) -> Generation:
-    found = read_generation(tx, generation)
+def _generation(look: DatabaseLook, generation: int) -> Generation:
+    found = look.generation(generation)
     if found is None:
-        raise UsageError(f"There is no generation {generation}.", hint="It was deleted: open it again.")
+        raise UsageError(f"Generation {generation} does not exist.", hint="It was deleted: open it again.")
     return found
 
 
@@ -395,7 +321,7 @@ def _add_excluded(tx: Connection, generation: int, excluded: Sequence[Excluded])
 
 
 def _promote(tx: Connection, generation: int, position: Position, now: int) -> None:
-    former = current_generation(tx)
+    former = DatabaseLook(tx).current()
     if former is not None and former.id == generation:
         return
     if former is not None and not former.position <= position:

@@ -7,11 +7,10 @@ copied as they are, so a subscriber gets the same changes from a pack as from th
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
-from headwater.engine.database import Database
+from headwater.engine.blobs import Blobs
+from headwater.engine.embedded.database import Database
 from headwater.engine.runs import OWN_FILE_BYTES, Run, RunWriter
-from headwater.system.storage import Storage
 
 PACK = "changes"
 """What the names of packs begin with."""
@@ -23,7 +22,7 @@ _Row = tuple[int, str, int, int]
 """A row of the table of changes: generation, view, batch, number."""
 
 
-def pack(database: Database, directory: Path, storage: Storage) -> int:
+def pack(database: Database, blobs: Blobs) -> int:
     """Moves changes out of the files of batches; how many. What is damaged or has its own file stays where it is.
 
     Only a driver may do so, between two batches. Files that were packed are unnamed when it returns, unless state is
@@ -32,7 +31,7 @@ def pack(database: Database, directory: Path, storage: Storage) -> int:
     files = _unpacked(database)
     if len(files) < 2:
         return 0
-    moved = _copied(files, directory, storage)
+    moved = _copied(files, blobs)
     with database.write() as tx:
         # Another driver that took over may have packed or forgotten some of them; then nothing names the copy.
         tx.executemany(
@@ -55,14 +54,14 @@ def _unpacked(database: Database) -> dict[str, dict[Run, _Row]]:
     return found
 
 
-def _copied(files: dict[str, dict[Run, _Row]], directory: Path, storage: Storage) -> list[tuple[_Row, Run, Run]]:
+def _copied(files: dict[str, dict[Run, _Row]], blobs: Blobs) -> list[tuple[_Row, Run, Run]]:
     """Every row with its run, and with the run that takes its place."""
     copied: list[tuple[_Row, Run, Run]] = []
-    writer = RunWriter(directory, name=PACK, storage=storage)
+    writer = RunWriter(blobs, name=PACK)
     for file, rows in files.items():
         copied += [(rows[run], run, to) for run, to in writer.copy(file, list(rows)).items()]
         if writer.shared_bytes >= PACK_BYTES_MAX:
             writer.close()
-            writer = RunWriter(directory, name=PACK, storage=storage)
+            writer = RunWriter(blobs, name=PACK)
     writer.close()
     return copied

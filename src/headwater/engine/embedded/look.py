@@ -1,0 +1,132 @@
+"""What a transaction of the embedded store sees: generations, runs, publications and changes, as values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+from headwater.engine.definition import Definition
+from headwater.engine.publication import BatchStats, Excluded, Generation, Publication, Status, ViewChange
+from headwater.engine.runs import Run
+from headwater.model.position import Position
+from headwater.system.sqlite import Connection
+
+_GENERATION = (
+    "SELECT id, fingerprint, definition, status, batch, position, promoted_position, created_at FROM generations"
+)
+
+
+class DatabaseLook:
+    """One transaction of the database."""
+
+    def __init__(self, tx: Connection) -> None:
+        self._tx = tx
+
+    def current(self) -> Generation | None:
+        row = self._tx.execute(f"{_GENERATION} WHERE status = 'current'").fetchone()
+        return None if row is None else _to_generation(row)
+
+    def generation(self, generation: int) -> Generation | None:
+        row = self._tx.execute(f"{_GENERATION} WHERE id = ?", (generation,)).fetchone()
+        return None if row is None else _to_generation(row)
+
+    def generations(self) -> list[Generation]:
+        return [_to_generation(row) for row in self._tx.execute(f"{_GENERATION} ORDER BY id")]
+
+    def runs(self, generation: int, arrangements: Sequence[str] | None = None) -> list[Run]:
+        query = "SELECT arrangement, file, section, low, high, rows, bytes FROM runs WHERE generation = ?"
+        if arrangements is None:
+            return [Run(*row) for row in self._tx.execute(query, (generation,))]
+        return [
+            Run(*row)
+            for name in arrangements
+            for row in self._tx.execute(f"{query} AND arrangement = ?", (generation, name))
+        ]
+
+    def published(self, generation: int, last: int | None = None) -> list[Publication]:
+        query = "SELECT batch, position, published_at, stats FROM published WHERE generation = ?"
+        rows = self._tx.execute(
+            f"{query} ORDER BY batch DESC LIMIT ?", (generation, -1 if last is None else last)
+        ).fetchall()
+        return [
+            Publication(batch, Position.parse(position), at, BatchStats.from_json(json.loads(stats)))
+            for batch, position, at, stats in reversed(rows)
+        ]
+
+    def excluded(self, generation: int) -> list[Excluded]:
+        query = "SELECT view, topic, partition, offset, reason FROM excluded WHERE generation = ?"
+        return [Excluded(*row) for row in self._tx.execute(query, (generation,))]
+
+    def changes(self, generation: int, view: str, after: int) -> list[ViewChange]:
+        runs: dict[tuple[int, str], list[Run]] = {}
+        query = (
+            "SELECT batch, position, run FROM changes WHERE generation = ? AND view = ? AND batch > ?"
+            " ORDER BY batch, number"
+        )
+        for batch, position, run in self._tx.execute(query, (generation, view, after)):
+            runs.setdefault((batch, position), []).append(Run.from_json(json.loads(run)))
+        return [ViewChange(batch, Position.parse(position), tuple(found)) for (batch, position), found in runs.items()]
+
+    def forgotten(self, generation: int, view: str) -> ViewChange | None:
+        row = self._tx.execute(
+            "SELECT batch, position FROM forgotten WHERE generation = ? AND view = ?", (generation, view)
+        ).fetchone()
+        return None if row is None else ViewChange(row[0], Position.parse(row[1]), ())
+
+    def batch_at(self, generation: int, position: Position) -> int:
+        query = "SELECT batch, position FROM published WHERE generation = ? ORDER BY batch DESC"
+        found = (batch for batch, at in self._tx.execute(query, (generation,)) if Position.parse(at) <= position)
+        return next(found, 0)
+
+
+class NoLook:
+    """A store that is not there yet."""
+
+    def current(self) -> None:
+        return None
+
+    def generation(self, generation: int) -> None:
+        return None
+
+    def generations(self) -> list[Generation]:
+        return []
+
+    def runs(self, generation: int, arrangements: Sequence[str] | None = None) -> list[Run]:
+        return []
+
+    def published(self, generation: int, last: int | None = None) -> list[Publication]:
+        return []
+
+    def excluded(self, generation: int) -> list[Excluded]:
+        return []
+
+    def changes(self, generation: int, view: str, after: int) -> list[ViewChange]:
+        return []
+
+    def forgotten(self, generation: int, view: str) -> None:
+        return None
+
+    def batch_at(self, generation: int, position: Position) -> int:
+        return 0
+
+
+@lru_cache(maxsize=16)
+def _definition(text: str) -> Definition:
+    # A generation's definition never changes, and every read asks for it.
+    return Definition.from_json(json.loads(text))
+
+
+def _to_generation(row: tuple[Any, ...]) -> Generation:
+    number, fingerprint, definition, status, batch, position, promoted, created_at = row
+    return Generation(
+        number,
+        fingerprint,
+        _definition(definition),
+        cast(Status, status),
+        batch,
+        Position.parse(position),
+        None if promoted is None else Position.parse(promoted),
+        created_at,
+    )
