@@ -1,0 +1,215 @@
+"""What every view store does: one commit moves everything, one driver commits, and readers are never in the way."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+
+from headwater.engine.opening import delete_state, open_blobs, open_store
+from headwater.engine.publication import BatchCommit, BatchStats, Excluded
+from headwater.engine.reading import Reader
+from headwater.engine.subscription import Subscription
+from headwater.engine.view_store import GRACE, HISTORY_AGE_MAX, REPLACED_KEPT, RETIRED_KEPT, ViewStore
+from headwater.errors import Fenced, InternalError, UsageError, ViewPositionGone
+from headwater.testing.clock import ManualClock
+from tests.unit.engine.samples import Driver, at, definition, stored, write, zset
+
+ONE, TWO = zset((1, 1, "a", 1)), zset((2, 2, "b", 1))
+VIEWS = definition("v")
+
+
+def rows(reader: Reader) -> list[object]:
+    return sorted(row["key"] for row in reader.read(["v"]).tables["v"].to_pylist())
+
+
+class TestBeforeTheFirstCommit:
+    def test_a_store_that_is_not_there_is_empty(self, address: str) -> None:
+        with open_store(address, create=False) as store:
+            assert (store.current(), store.generations()) == (None, [])
+            with store.read() as look:
+                assert (look.runs(1), look.published(1), look.excluded(1), look.changes(1, "v", 0)) == ([], [], [], [])
+                assert (look.forgotten(1, "v"), look.batch_at(1, at(5))) == (None, 0)
+
+    def test_a_reader_sees_it_as_soon_as_it_is_there(self, address: str) -> None:
+        with open_store(address, create=False) as reader:
+            version = reader.version()
+            driver = Driver(address)
+            driver.publish({"v": ONE})
+            assert reader.version() != version
+            assert reader.current() is not None
+            driver.close()
+
+    def test_who_reads_cannot_drive(self, store: ViewStore) -> None:
+        with open_store(store.address, create=False) as reader:
+            for change in (reader.take_over, reader.collect, reader.delete_state):
+                with pytest.raises(UsageError):
+                    change()
+
+    def test_an_address_of_another_kind_is_refused(self) -> None:
+        for wrong in ("postgresql://host/db", "s3://bucket/views", "file://host/share"):
+            with pytest.raises(UsageError, match="address"):
+                open_store(wrong)
+            with pytest.raises(UsageError, match="address"):
+                open_blobs(wrong)
+
+
+class TestCommit:
+    def test_everything_becomes_true_together(self, store: ViewStore) -> None:
+        generation, epoch = store.open_generation("one", VIEWS), store.take_over()
+        runs, refused = write(store, {"x": ONE, "view/v": TWO}), Excluded("v", "orders", 0, 7, "division by zero")
+        stats = BatchStats(2, 0.5, {3: (2, 1)}, {"v": 1}, 12)
+        changes = {"v": runs[1:]}
+        store.commit(
+            BatchCommit(generation.id, epoch, 1, at(5), runs, (), changes, stats, promote=True, excluded=[refused])
+        )
+        with open_store(store.address, create=False) as other, other.read() as look:
+            now = look.current()
+            assert now is not None
+            assert (now.id, now.batch, now.position, now.status) == (generation.id, 1, at(5), "current")
+            assert (now.definition, now.promoted_position) == (VIEWS, at(5))
+            assert set(look.runs(now.id)) == set(runs)
+            assert look.runs(now.id, ["view/v"]) == runs[1:]
+            assert [(one.batch, one.position, one.stats) for one in look.published(now.id)] == [(1, at(5), stats)]
+            assert [(one.batch, one.position, list(one.runs)) for one in look.changes(now.id, "v", 0)] == [
+                (1, at(5), runs[1:])
+            ]
+            assert look.excluded(now.id) == [refused]
+
+    def test_a_look_stays_as_it_was(self, store: ViewStore) -> None:
+        driver = Driver(store.address)
+        driver.publish({"v": ONE})
+        with open_store(store.address, create=False) as reader, reader.read() as look:
+            before = look.current()
+            driver.publish({"v": TWO})
+            assert look.current() == before
+        driver.close()
+
+    def test_an_older_driver_is_fenced(self, store: ViewStore) -> None:
+        generation, old = store.open_generation("one", VIEWS), store.take_over()
+        with open_store(store.address) as other:
+            new = other.take_over()
+            with pytest.raises(Fenced):
+                store.commit(BatchCommit(generation.id, old, 1, at(1), write(store, {"x": ONE})))
+            assert other.runs(generation.id) == {}
+            other.commit(BatchCommit(generation.id, new, 1, at(1), write(other, {"x": TWO})))
+        assert stored(store, generation.id, "x") == {(2, 2, "b"): 1}
+
+    def test_deleting_the_state_fences_the_driver(self, store: ViewStore) -> None:
+        generation, epoch = store.open_generation("one", VIEWS), store.take_over()
+        store.commit(BatchCommit(generation.id, epoch, 1, at(1), write(store, {"x": ONE}), promote=True))
+        delete_state(store.address)
+        assert (store.current(), list(store.blobs.list())) == (None, [])
+        with pytest.raises(Fenced):
+            store.commit(BatchCommit(generation.id, epoch, 2, at(2)))
+
+    @pytest.mark.parametrize("batch", [0, 1, 3])
+    def test_a_batch_follows_the_last(self, store: ViewStore, batch: int) -> None:
+        generation, epoch = store.open_generation("one", VIEWS), store.take_over()
+        store.commit(BatchCommit(generation.id, epoch, 1, at(1)))
+        with pytest.raises(InternalError):
+            store.commit(BatchCommit(generation.id, epoch, batch, at(2), write(store, {"x": ONE})))
+        assert store.runs(generation.id) == {}
+
+    def test_positions_do_not_go_back_and_hold_one_content(self, store: ViewStore) -> None:
+        generation, epoch = store.open_generation("one", VIEWS), store.take_over()
+        store.commit(BatchCommit(generation.id, epoch, 1, at(5)))
+        runs = write(store, {"view/v": ONE})
+        for wrong in (
+            BatchCommit(generation.id, epoch, 2, at(4)),
+            BatchCommit(generation.id, epoch, 2, at(5), runs, changes={"v": runs}),
+        ):
+            with pytest.raises(InternalError):
+                store.commit(wrong)
+        assert store.generation(generation.id).batch == 1
+
+    def test_a_blob_that_is_missing_is_not_committed(self, store: ViewStore) -> None:
+        generation, epoch = store.open_generation("one", VIEWS), store.take_over()
+        (run,) = write(store, {"x": ONE})
+        store.blobs.delete(run.file)
+        with pytest.raises(InternalError, match=run.file):
+            store.commit(BatchCommit(generation.id, epoch, 1, at(1), [run]))
+
+    def test_who_waits_wakes_up(self, store: ViewStore) -> None:
+        driver = Driver(store.address)
+        with open_store(store.address, create=False) as reader:
+            ticket = reader.ticket()
+            thread = threading.Thread(target=lambda: driver.publish({"v": ONE}))
+            thread.start()
+            while reader.current() is None:
+                reader.wait(ticket, 10)
+                ticket = reader.ticket()
+            thread.join()
+        driver.close()
+
+
+class TestGenerations:
+    def test_a_generation_is_found_by_its_fingerprint(self, store: ViewStore) -> None:
+        generation, epoch = store.open_generation("one", VIEWS), store.take_over()
+        store.commit(BatchCommit(generation.id, epoch, 1, at(1), promote=True))
+        second = store.open_generation("two", VIEWS)
+        assert (second.id, second.status) != (generation.id, "current")
+        with open_store(store.address) as other:
+            assert other.open_generation("one", VIEWS).id == generation.id
+
+    def test_a_promoted_one_takes_the_place_of_the_former(self, store: ViewStore, clock: ManualClock) -> None:
+        first, epoch = store.open_generation("one", VIEWS), store.take_over()
+        store.commit(BatchCommit(first.id, epoch, 1, at(3), promote=True))
+        second = store.open_generation("two", VIEWS)
+        with pytest.raises(InternalError):
+            store.commit(BatchCommit(second.id, epoch, 1, at(2), promote=True))
+        store.commit(BatchCommit(second.id, epoch, 1, at(3), promote=True))
+        assert [one.status for one in store.generations()] == ["retired", "current"]
+        with pytest.raises(InternalError):
+            store.commit(BatchCommit(first.id, epoch, 2, at(4)))
+        clock.advance(RETIRED_KEPT + timedelta(minutes=1))
+        assert store.collect().generations == 1
+        assert [one.id for one in store.generations()] == [second.id]
+        with pytest.raises(UsageError):
+            store.generation(first.id)
+
+
+class TestCollect:
+    def test_a_reader_beside_a_collecting_driver_misses_nothing(self, store: ViewStore, clock: ManualClock) -> None:
+        driver = Driver(store.address, clock=clock)
+        driver.publish({"v": zset((0, 0, "a", 1))})
+        with Reader(store.address) as reader, Subscription(store.address, "v") as subscription:
+            seen = 0
+            for number in range(1, 40):
+                driver.publish({"v": zset((number, number, "a", 1))})
+                clock.advance(REPLACED_KEPT)
+                driver.store.collect()
+                assert rows(reader) == list(range(number + 1))
+                while (changes := subscription.poll()) is not None:
+                    seen += sum(changes.weights.to_pylist())
+                assert seen == number + 1
+        driver.close()
+
+    def test_only_what_nothing_names_goes_and_not_at_once(self, store: ViewStore, clock: ManualClock) -> None:
+        generation, epoch = store.open_generation("one", VIEWS), store.take_over()
+        (kept,) = write(store, {"x": ONE})
+        store.commit(BatchCommit(generation.id, epoch, 1, at(1), [kept]))
+        (handed_in_late,) = write(store, {"x": TWO})
+        assert store.collect().files == 0
+        clock.advance(GRACE + timedelta(minutes=1))
+        found = store.collect()
+        assert (found.files, store.blobs.size(handed_in_late.file)) == (1, None)
+        assert store.blobs.size(kept.file) is not None
+
+    def test_old_changes_are_forgotten_and_it_is_known_up_to_where(self, store: ViewStore, clock: ManualClock) -> None:
+        driver = Driver(store.address, clock=clock)
+        for _ in range(3):
+            driver.publish({"v": ONE})
+        clock.advance(HISTORY_AGE_MAX + timedelta(minutes=1))
+        driver.publish({"v": TWO})
+        assert driver.store.collect().changes == 3
+        with driver.store.read() as look:
+            forgotten = look.forgotten(driver.generation, "v")
+            assert forgotten is not None
+            assert (forgotten.batch, forgotten.position) == (3, at(3))
+            assert [one.batch for one in look.changes(driver.generation, "v", 0)] == [4]
+            assert [look.batch_at(driver.generation, at(position)) for position in (3, 4, 9)] == [0, 4, 4]
+        with Subscription(store.address, "v", at(2)) as subscription, pytest.raises(ViewPositionGone):
+            subscription.poll()
+        driver.close()
