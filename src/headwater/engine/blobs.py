@@ -43,7 +43,7 @@ class OpenBlob(Protocol):
 class Blobs(Protocol):
     """A place for blobs, which any number of processes use at once.
 
-    A name is used once, and what it names never changes: whoever has read a blob may keep it. Names are made by those
+    A name is used once, and what it names never changes: a blob that was read may be kept. Names are made by those
     who put blobs there, and no process relies on a blob before it was told that the blob is there.
     """
 

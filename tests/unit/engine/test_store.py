@@ -10,6 +10,7 @@ import pytest
 
 from headwater.engine.definition import Definition
 from headwater.engine.embedded import store as store_module
+from headwater.engine.embedded.store import EmbeddedViewStore
 from headwater.engine.manifest import Merge, Piece
 from headwater.engine.merging import TIER_RUNS_MAX, merge
 from headwater.engine.opening import delete_state, open_store
@@ -300,11 +301,11 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
 
 
 def test_a_store_of_another_version_is_refused_and_can_be_deleted(tmp_path: Path) -> None:
-    with Store(tmp_path / "old") as store, store._database.write() as tx:
+    with EmbeddedViewStore(tmp_path / "old") as store, store._database.write() as tx:
         tx.execute("UPDATE pipeline SET format = 2")
     with pytest.raises(StoreOutdated, match="has format 2") as error:
-        Store(tmp_path / "old")
+        open_store(tmp_path / "old")
     assert "Delete the pipeline's state" in error.value.hint
     delete_state(tmp_path / "old")
-    with Store(tmp_path / "old") as store:
-        assert store.generations() == []
+    with open_store(tmp_path / "old") as reopened:
+        assert reopened.generations() == []
