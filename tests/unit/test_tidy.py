@@ -39,6 +39,7 @@ BANNED = re.compile(
     re.IGNORECASE,
 )
 WRITTEN = {"ARCHITECTURE.md", "CHANGELOG.md", "README.md", "docs", "src"}
+KERNELS = "headwater.views"
 
 PICTURES = {".png"}
 
@@ -68,6 +69,23 @@ def late_imports(tree: ast.Module) -> Iterator[str]:
                 yield from (alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
                 yield node.module or "."
+
+
+def asked_kinds(tree: ast.Module) -> Iterator[str]:
+    """The classes of kernels that a module asks whether something is one of: a kernel says itself what it does."""
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(KERNELS)
+        for alias in node.names
+    }
+    for node in ast.walk(tree):
+        asked: list[ast.AST] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+            asked = list(ast.walk(node.args[1]))
+        elif isinstance(node, ast.MatchClass):
+            asked = [node.cls]
+        yield from (name.id for name in asked if isinstance(name, ast.Name) and name.id in imported)
 
 
 def is_meaningless(path: Path) -> bool:
@@ -125,6 +143,11 @@ def test_imports_stand_at_the_top() -> None:
     assert found == set(LATE_IMPORTS)
 
 
+def test_kernels_are_not_asked_what_they_are() -> None:
+    outside = [(name, tree) for name, tree in source_trees() if not name.startswith("headwater/views/")]
+    assert [f"{name}: {found}" for name, tree in outside for found in asked_kinds(tree)] == []
+
+
 def test_files_are_named_after_what_they_hold() -> None:
     assert [str(path) for path in tracked_files() if is_meaningless(path)] == []
 
@@ -172,6 +195,20 @@ def test_an_opening_is_told_from_a_sentence(source: str, good: bool) -> None:
 def test_a_late_import_is_found() -> None:
     source = "import os\ndef f():\n    import sys\n    from a.b import c\n"
     assert sorted(late_imports(ast.parse(source))) == ["a.b", "sys"]
+
+
+def test_a_kernel_that_is_asked_what_it_is_is_found() -> None:
+    source = """
+from headwater.views.join import Join
+from headwater.views.topk import TopK
+from headwater.spark.flow import Filter
+isinstance(x, Join | Filter)
+isinstance(x, Filter)
+match x:
+    case TopK():
+        pass
+"""
+    assert sorted(asked_kinds(ast.parse(source))) == ["Join", "TopK"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 from headwater.engine.manifest import Merge
 from headwater.engine.runs import HIGHEST, LOWEST, Run
 from headwater.log.cutting import OffsetRange
+from headwater.views.frontier import NO_TIME, Frontier
 
 _HALF, _WHOLE = 1 << 31, 1 << 32
 
@@ -20,7 +21,8 @@ class Batch:
     `first`: the batch in which every operator begins, before the first record. `tasks`: by how many tasks the hashes
     are shared. `log`: its URL, and which of those that were there at one time or another. `ranges`: where its records
     are. `blobs`: the address of the place where runs are. `files`: where the job before, if there was one, has left
-    its rows. `excluded`: records that are passed over, as topic, partition, first and last offset.
+    its rows. `excluded`: records that are passed over, as topic, partition, first and last offset. `frontier`: how far
+    time has come at its end; `frontier_before`: at its start.
     """
 
     number: int
@@ -34,6 +36,8 @@ class Batch:
     ranges: Sequence[OffsetRange] = ()
     excluded: Sequence[tuple[str, int, int, int]] = ()
     files: Sequence[str] = ()
+    frontier: Frontier = NO_TIME
+    frontier_before: Frontier = NO_TIME
 
     def hash_range(self, task: int) -> tuple[int, int]:
         """The first and the last hash that a task owns."""
@@ -47,13 +51,15 @@ class Batch:
             "tasks": self.tasks, "blobs": self.blobs, "runs": runs, "files": list(self.files),
             "ranges": [one.to_json() for one in self.ranges],
             "excluded": [list(place) for place in self.excluded],
+            "frontier": self.frontier.to_json(), "frontier_before": self.frontier_before.to_json(),
         }  # fmt: skip
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Batch:
         runs = {name: tuple(Run.from_json([name, *run]) for run in found) for name, found in value["runs"].items()}
         ranges = [OffsetRange(*one) for one in value["ranges"]]
-        return cls(**{**value, "log": tuple(value["log"]), "runs": runs, "ranges": ranges})
+        frontiers = {name: Frontier.from_json(value[name]) for name in ("frontier", "frontier_before")}
+        return cls(**{**value, **frontiers, "log": tuple(value["log"]), "runs": runs, "ranges": ranges})
 
 
 @dataclass(slots=True)

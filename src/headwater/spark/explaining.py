@@ -8,10 +8,7 @@ from headwater.engine.explanation import Explanation, Input, Operator, Origin
 from headwater.spark import flow
 from headwater.spark.catalyst import Expression, kind
 from headwater.spark.wording import condition, label, short
-from headwater.views.aggregate import Aggregate
-from headwater.views.topk import TopK
-
-_LINEAR = ("count", "sum")
+from headwater.views.kernel import Work
 
 
 def explain(given: flow.Flow) -> Explanation:
@@ -31,15 +28,15 @@ def _origin(source: flow.Source) -> Origin:
 
 def _operator(given: flow.Flow, operator: flow.Operator) -> Operator:
     edges = [edge for edge in given.edges if edge.operator == operator.number]
-    linear, recomputed = _work(operator, edges)
+    work = _work(operator, edges)
     return Operator(
         number=operator.number,
         level=operator.level,
         label=label(operator),
         # Which groups have new results comes from the same operator as the results.
         inputs=[_input(given, edge) for edge in edges if edge.port != "groups"],
-        linear=linear,
-        recomputed=recomputed,
+        linear=work.added_up,
+        recomputed=work.recomputed,
         view=operator.view,
         state=None,
     )
@@ -73,22 +70,9 @@ def _computes(column: Expression) -> bool:
     return kind(column.child()) not in ("AttributeReference", "Literal")
 
 
-def _work(operator: flow.Operator, edges: Sequence[flow.Edge]) -> tuple[list[str], list[str]]:
-    """What an operator adds up, and what it recomputes for the groups that are touched."""
+def _work(operator: flow.Operator, edges: Sequence[flow.Edge]) -> Work:
     kernel = operator.kernel
     if operator.native is not None:
-        return [], [short(function) for function in operator.native.functions if _computes(function)]
-    if isinstance(kernel, TopK):
-        return [], [f"the first {kernel.limit:,}{f' after {kernel.offset:,}' if kernel.offset else ''}"]
-    if not isinstance(kernel, Aggregate):
-        return [], []
-    columns = dict(zip(kernel.schema.names, edges[0].columns, strict=True))
-    texts = {
-        f"{function.kind}({', '.join(short(columns[name]) for name in function.arguments) or '*'})": function.kind
-        for function in kernel.functions
-        if all(name in columns for name in function.arguments)
-    }
-    return (
-        [text for text, name in texts.items() if name in _LINEAR],
-        [text for text, name in texts.items() if name not in _LINEAR],
-    )
+        return Work(recomputed=[short(function) for function in operator.native.functions if _computes(function)])
+    columns = dict(zip(kernel.brought[edges[0].port].names, edges[0].columns, strict=True))
+    return kernel.work(lambda name: short(columns[name]))

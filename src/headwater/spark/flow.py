@@ -15,7 +15,6 @@ from pyspark.sql.types import DataType
 
 from headwater.engine.arrangements import arrangement_of
 from headwater.spark.catalyst import Expression, Node, Substitution, children, conjuncts, identity, kind
-from headwater.views.aggregate import Aggregate
 from headwater.views.kernel import Kernel
 
 
@@ -188,19 +187,14 @@ class Edge:
     """Whether every row comes once."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Flow:
     """All producers and edges of a pipeline. `results` says whose node of Spark's a producer's rows come from."""
 
-    sources: dict[int, Source] = field(default_factory=dict)
-    operators: dict[int, Operator] = field(default_factory=dict)
-    edges: list[Edge] = field(default_factory=list)
-    results: dict[int, int] = field(default_factory=dict)
-    _numbers: int = 0
-
-    def number(self) -> int:
-        self._numbers += 1
-        return self._numbers
+    sources: Mapping[int, Source] = field(default_factory=dict)
+    operators: Mapping[int, Operator] = field(default_factory=dict)
+    edges: tuple[Edge, ...] = ()
+    results: Mapping[int, int] = field(default_factory=dict)
 
     def level(self, producer: int) -> int:
         """How many stages come before its rows are there."""
@@ -219,23 +213,14 @@ class Flow:
     def key(self, edge: Edge) -> list[Expression]:
         """What the rows of an edge are placed by."""
         kernel = self.operators[edge.operator].kernel
-        places = {name: place for place, name in enumerate(brought(kernel, edge.port).names)}
+        places = {name: place for place, name in enumerate(kernel.brought[edge.port].names)}
         return [edge.columns[places[name]] for name in kernel.keys[edge.port]]
-
-    def connect(self, relation: Relation, operator: int, port: str, columns: Sequence[Expression]) -> None:
-        for branch in relation.branches:
-            self.edges.append(Edge(len(self.edges), branch, operator, port, columns))
 
     def above(self, *relations: Relation) -> int:
         """The level of an operator that reads these."""
         return 1 + max(
             (self.level(branch.producer) for relation in relations for branch in relation.branches), default=0
         )
-
-
-def brought(kernel: Kernel, port: str) -> pa.Schema:
-    """The columns that edges bring to a port; of an aggregate that takes measures, what these are made of."""
-    return kernel.schema if isinstance(kernel, Aggregate) else kernel.ports[port]
 
 
 def _place(expression: Expression, places: Mapping[int, int]) -> int | None:

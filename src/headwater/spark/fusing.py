@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from headwater.spark.flow import Flow, Operator
 
 
-def fuse(flow: Flow) -> None:
+def fuse(flow: Flow) -> Flow:
     """Lets views share the stage of the operator that they show, where nothing has to be computed in between."""
+    operators, edges = dict(flow.operators), list(flow.edges)
+    inputs = Counter(edge.operator for edge in flow.edges)
     for place, edge in enumerate(flow.edges):
-        view, producer = flow.operators[edge.operator], flow.operators.get(edge.branch.producer)
-        alone = sum(other.operator == edge.operator for other in flow.edges) == 1
-        if view.view is None or producer is None or not alone:
+        view, producer, choice = operators[edge.operator], operators.get(edge.branch.producer), edge.choice
+        if view.view is None or producer is None or choice is None or inputs[view.number] > 1:
             continue
-        choice = edge.choice
-        if choice is not None and not choice.present and _places_rows(producer, choice.places):
+        if not choice.present and _places_rows(producer, choice.places):
             whole = len(set(choice.places)) == len(producer.kernel.output) and producer.kernel.consolidated
-            flow.edges[place] = replace(edge, stays=True, once=whole)
-            flow.operators[edge.operator] = replace(view, level=producer.level)
+            edges[place] = replace(edge, stays=True, once=whole)
+            operators[view.number] = replace(view, level=producer.level)
+    return replace(flow, operators=operators, edges=tuple(edges))
 
 
 def _places_rows(producer: Operator, shown: tuple[int, ...]) -> bool:

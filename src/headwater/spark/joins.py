@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from headwater.spark.builder import FlowBuilder, Input, port_schema
 from headwater.spark.catalyst import Expression, data_type
 from headwater.spark.flow import Branch, Project, Relation
-from headwater.spark.operators import Input, Operators, port_schema
 from headwater.views.join import Join, JoinKind
 
 JOINS: Mapping[str, JoinKind] = {
@@ -26,8 +26,8 @@ JOINS: Mapping[str, JoinKind] = {
 class Joins:
     """Adds joins to a flow."""
 
-    def __init__(self, operators: Operators) -> None:
-        self._operators = operators
+    def __init__(self, builder: FlowBuilder) -> None:
+        self._builder = builder
 
     def matched(
         self,
@@ -62,9 +62,7 @@ class Joins:
             attributes.append(exists)
             columns.append(exists)
         on = " and ".join(f"{one.sql()} = {other.sql()}" for one, other in zip(left_key, right_key, strict=True))
-        operator = self._operators.add(
-            f"{how} join", on or "every pair", kernel, inputs, [data_type(c) for c in columns]
-        )
+        operator = self._builder.add(f"{how} join", on or "every pair", kernel, inputs, [data_type(c) for c in columns])
         output = [attribute for attribute in attributes if attribute is not None]
         return Relation((Branch(operator.number, attributes),), output)
 
@@ -86,6 +84,6 @@ class Joins:
         return self.matched(how, side, found, side.output, side.output, exists=exists, null_safe=True)
 
     def _padded(self, relation: Relation, missing: Relation) -> Relation:
-        catalyst = self._operators.catalyst
+        catalyst = self._builder.catalyst
         nulls = [catalyst.alias(catalyst.null(attribute.dataType()), attribute) for attribute in missing.output]
         return relation.then(Project(nulls))

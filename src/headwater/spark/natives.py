@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from headwater.spark.builder import FlowBuilder, Input, port_schema
 from headwater.spark.catalyst import (
     Catalyst,
     Expression,
@@ -22,7 +23,6 @@ from headwater.spark.catalyst import (
     unaliased,
 )
 from headwater.spark.flow import Branch, Build, Native, Relation
-from headwater.spark.operators import Input, Operators, port_schema
 from headwater.spark.settling import in_settled_order
 from headwater.views.replace import Replace
 from headwater.views.rows import Rows
@@ -31,14 +31,14 @@ from headwater.views.rows import Rows
 class Natives:
     """Adds general operators to a flow."""
 
-    def __init__(self, operators: Operators) -> None:
-        self._operators = operators
+    def __init__(self, builder: FlowBuilder) -> None:
+        self._builder = builder
 
     def aggregate(
         self, node: Node, child: Relation, grouping: Sequence[Expression], named: Sequence[Expression]
     ) -> Relation:
         """An Aggregate node with these keys and results."""
-        catalyst = self._operators.catalyst
+        catalyst = self._builder.catalyst
         # A new row may join two sessions into one, so the rows of all sessions stay together.
         keys = [expression for expression in grouping if not is_session(expression)]
         shown = [catalyst.named(key, f"key{number}") for number, key in enumerate(keys)]
@@ -61,10 +61,10 @@ class Natives:
 
     def window(self, node: Node, child: Relation, order: Sequence[Expression]) -> Relation:
         """A Window node, whose rows are put in this order within each partition."""
-        partition = [self._operators.catalyst.normalized(key) for key in items(node.partitionSpec())]
+        partition = [self._builder.catalyst.normalized(key) for key in items(node.partitionSpec())]
         stated = items(node.orderSpec())
         named = items(node.windowExpressions())
-        catalyst = self._operators.catalyst
+        catalyst = self._builder.catalyst
         known = {identity(attribute) for attribute in child.output}
         # What only decides between equal rows need not be among the columns that are used later.
         extra = {
@@ -96,8 +96,7 @@ class Natives:
     def _native(
         self, inputs: Sequence[Expression], build: Build, outputs: Sequence[Expression], named: Sequence[Expression]
     ) -> Native:
-        flow = self._operators.flow
-        return Native(inputs, build, outputs, flow.number(), flow.number(), named)
+        return Native(inputs, build, outputs, self._builder.number(), self._builder.number(), named)
 
     def _add(
         self,
@@ -110,22 +109,21 @@ class Natives:
         empty: pa.Table | None,
     ) -> Relation:
         """The two operators. `keys` are those of rows, `result_keys` the same ones as the node's results have them."""
-        operators, catalyst = self._operators, self._operators.catalyst
+        builder, catalyst = self._builder, self._builder.catalyst
         keys, result_keys = ([catalyst.normalized(key) for key in given] for given in (keys, result_keys))
         detail = ", ".join(str(key.sql()) for key in keys) or "everything"
         columns = [*native.inputs, *keys]
         schema = port_schema("c", columns)
         key_types = [data_type(key) for key in keys]
         kernel = Rows(schema, tuple(schema.names[len(native.inputs) :]))
-        rows = operators.add(title, detail, kernel, {"rows": Input(child, columns)}, key_types, native=native)
-        operators.flow.results[native.results] = rows.number
+        rows = builder.add(title, detail, kernel, {"rows": Input(child, columns)}, key_types, native=native)
         group = [catalyst.named(key, f"group{number}").toAttribute() for number, key in enumerate(keys)]
         groups = Relation((Branch(rows.number, group),), group)
         given = Relation((Branch(native.results, native.outputs),), native.outputs)
         columns = [*output, *result_keys]
         schema = port_schema("c", columns)
         replace = Replace(schema, tuple(schema.names[len(output) :]), empty)
-        operator = operators.add(
+        operator = builder.add(
             "results",
             detail,
             replace,

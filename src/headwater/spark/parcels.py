@@ -1,6 +1,6 @@
 """Parcels: rows of edges on their way from one Python stage to another, as bytes that Spark hands on unopened.
 
-Rows are addressed when they leave their producer: they get the hash of their key, and an aggregate's rows are added up.
+Rows are addressed when they leave their producer: they get the hash of their key, and some are added up.
 The rows of an edge that one task gets from another are a parcel, or several if they are many.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.spark.slots import NOTES, PACKED, PARCELS, ROUTE, TASK
-from headwater.views.aggregate import Aggregate
 from headwater.views.identity import validity
+from headwater.views.kernel import Summation
 from headwater.views.placing import hashes_of_keys, repeats, tasks_of
 from headwater.views.zset import HASH, WEIGHT, rows_at
 
@@ -35,7 +35,7 @@ class Route:
     columns: pa.Schema
     schema: pa.Schema
     key: tuple[str, ...]
-    sums: Aggregate | None
+    summation: Summation | None
     places: tuple[int, ...] | None = None
     present: tuple[int, ...] = ()
     slots: tuple[str, ...] = ()
@@ -54,11 +54,11 @@ class Route:
         return self._brought([rows[slot] for slot in self.slots], rows)
 
     def addressed(self, rows: pa.Table) -> pa.Table:
-        """What it brings, added up if it is for an aggregate that takes sums, with the hashes of keys."""
+        """What it brings, added up if that is how they travel, with the hashes of keys."""
         hashes = hashes_of_keys(rows, self.key)
-        if self.sums is not None:
+        if self.summation is not None:
             apart = not repeats(hashes)
-            rows = self.sums.summed(rows, apart=apart)
+            rows = self.summation.summed(rows, apart=apart)
             hashes = hashes if apart else hashes_of_keys(rows, self.key)
         return pa.table([pa.array(hashes), *rows.columns], schema=self.schema)
 

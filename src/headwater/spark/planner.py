@@ -10,6 +10,7 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from headwater.errors import InternalError, UnsupportedQuery
 from headwater.log.topic import Topic
 from headwater.spark.aggregates import plan_aggregates
+from headwater.spark.builder import FlowBuilder, Input, port_schema
 from headwater.spark.catalyst import (
     Catalyst,
     Expression,
@@ -24,10 +25,9 @@ from headwater.spark.catalyst import (
     unaliased,
     walk,
 )
-from headwater.spark.flow import Branch, Edge, Expand, Filter, Generate, Operator, Project, Relation, Source
+from headwater.spark.flow import Branch, Edge, Expand, Filter, Generate, Operator, Project, Relation
 from headwater.spark.joins import JOINS, Joins
 from headwater.spark.natives import Natives, is_session
-from headwater.spark.operators import Input, Operators, port_schema
 from headwater.spark.projection import GENERATORS
 from headwater.spark.pruning import expressions_of
 from headwater.spark.ranking import Ranking, is_row_number, ranking
@@ -52,8 +52,8 @@ class Planner:
 
     def __init__(self, catalyst: Catalyst, leaf: Callable[[Node], Relation | None]) -> None:
         self.catalyst, self._leaf = catalyst, leaf
-        self.operators = Operators(catalyst)
-        self._joins, self._natives = Joins(self.operators), Natives(self.operators)
+        self.builder = FlowBuilder(catalyst)
+        self._joins, self._natives = Joins(self.builder), Natives(self.builder)
         self._handlers: dict[str, Callable[[Node], Relation]] = {
             "Project": self._project,
             "Filter": self._filter,
@@ -88,30 +88,27 @@ class Planner:
 
     def topic(self, topic: Topic, output: Sequence[Expression]) -> Relation:
         """The rows of a topic: a stream's records, or a table's newest row per key."""
-        number = self.operators.flow.number()
         if not topic.key:
             types = [data_type(attribute) for attribute in output]
-            self.operators.flow.sources[number] = Source(number, topic.name, None, topic.schema.names, types)
-            return Relation((Branch(number, output),), output)
+            source = self.builder.add_source(topic.name, None, topic.schema.names, types)
+            return Relation((Branch(source.number, output),), output)
         system = StructType([StructField(name, given) for name, given in _ORDER])
         extra = items(analyzed(self.catalyst.relation(system)).output())
         records = [*output, *extra]
         types = [data_type(attribute) for attribute in records]
-        self.operators.flow.sources[number] = Source(
-            number, topic.name, None, [*topic.schema.names, *system.names], types
-        )
+        source = self.builder.add_source(topic.name, None, [*topic.schema.names, *system.names], types)
         schema = port_schema("c", output)
         names = dict(zip(topic.schema.names, schema.names, strict=True))
         kernel = Upsert(schema, tuple(names[name] for name in topic.key))
-        given = Input(Relation((Branch(number, records),), records), records)
+        given = Input(Relation((Branch(source.number, records),), records), records)
         detail = f"{topic.name} by {', '.join(topic.key)}"
-        operator = self.operators.add("table", detail, kernel, {"records": given}, types[: len(output)])
+        operator = self.builder.add("table", detail, kernel, {"records": given}, types[: len(output)])
         return Relation((Branch(operator.number, output),), output)
 
     def publish(self, view: str, relation: Relation, schema: pa.Schema) -> Operator:
         """An operator that keeps the content of a view."""
         inputs = {"rows": Input(relation, relation.output)}
-        return self.operators.add("publish", view, Publish(schema), inputs, [], view=view)
+        return self.builder.add("publish", view, Publish(schema), inputs, [], view=view)
 
     def check_subqueries(self, edges: Sequence[Edge]) -> None:
         """Whatever expression is left on an edge is evaluated row by row, where a subquery would be nothing at all."""
@@ -168,9 +165,8 @@ class Planner:
         return child.then(Project(columns), output=[*child.output, *results])
 
     def _one_row(self, node: Node) -> Relation:
-        number = self.operators.flow.number()
-        self.operators.flow.sources[number] = Source(number, None, pa.table({"_": pa.nulls(1, pa.bool_())}), [], [])
-        return Relation((Branch(number, []),), [])
+        source = self.builder.add_source(None, pa.table({"_": pa.nulls(1, pa.bool_())}), [], [])
+        return Relation((Branch(source.number, []),), [])
 
     def _constant(self, node: Node) -> Relation:
         output = items(node.output())
@@ -179,11 +175,9 @@ class Planner:
         table = self.catalyst.collect(frame) if output else pa.table({"_": pa.nulls(frame.count(), pa.bool_())})
         if output:
             table = table.rename_columns([f"c{number}" for number in range(len(output))])
-        number = self.operators.flow.number()
         types = [data_type(attribute) for attribute in output]
-        columns = table.column_names[: len(output)]
-        self.operators.flow.sources[number] = Source(number, None, table, columns, types)
-        return Relation((Branch(number, output),), output)
+        source = self.builder.add_source(None, table, table.column_names[: len(output)], types)
+        return Relation((Branch(source.number, output),), output)
 
     # Operators.
 
@@ -233,7 +227,7 @@ class Planner:
         kernel = Aggregate(tuple(names[: len(keys)]), plan.functions(names[len(keys) :]), schema, plan.adds_up)
         detail = ", ".join(str(key.sql()) for key in keys) or "everything"
         types = [*(data_type(key) for key in keys), *plan.types]
-        operator = self.operators.add(
+        operator = self.builder.add(
             "aggregate" if plan.types else "distinct",
             detail,
             kernel,
@@ -339,7 +333,7 @@ class Planner:
         if groups:
             detail += f" per {', '.join(str(group.sql()) for group in groups)}"
         types = [data_type(column) for column in columns]
-        operator = self.operators.add(f"top {limit}", detail, kernel, {"rows": Input(child, columns)}, types)
+        operator = self.builder.add(f"top {limit}", detail, kernel, {"rows": Input(child, columns)}, types)
         # What rows were ordered by can be ordered by again above, even if it is no column of the result.
         hidden = [column if kind(column) == "AttributeReference" else None for column in columns[len(child.output) :]]
         return Relation((Branch(operator.number, [*child.output, *hidden]),), given.output)

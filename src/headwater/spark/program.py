@@ -22,6 +22,7 @@ from headwater.engine.functions import Function
 from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
+from headwater.spark.builder import arrow_type
 from headwater.spark.catalyst import Catalyst, Expression, Node, analyzed, data_type, items, kind
 from headwater.spark.determinism import settled
 from headwater.spark.explaining import explain
@@ -35,15 +36,13 @@ from headwater.spark.failures import (
     unexpected,
     view_failure,
 )
-from headwater.spark.flow import Flow, Relation
+from headwater.spark.flow import Relation
 from headwater.spark.functions import register
-from headwater.spark.fusing import fuse
 from headwater.spark.layout import layout
 from headwater.spark.naming import in_order, names_read
 from headwater.spark.numbering import numbered_alike
-from headwater.spark.operators import arrow_type
+from headwater.spark.passes import optimized
 from headwater.spark.planner import Planner
-from headwater.spark.pruning import choose, prune
 from headwater.spark.session import own_session
 from headwater.spark.stage import BATCH
 from headwater.spark.template import Template
@@ -93,15 +92,9 @@ class Program:
             self._schemas[topic.name] = topic_schema(topic)
         for name in ordered:
             self._plan(name, views[name])
-        prune(self.flow)
-        choose(self.flow)
-        fuse(self.flow)
+        self.flow = optimized(self._planner.builder.flow)
         self._layout = layout(self.catalyst, self.flow)
         self._frames: dict[int, list[DataFrame]] = {}
-
-    @property
-    def flow(self) -> Flow:
-        return self._planner.operators.flow
 
     @property
     def topics(self) -> list[str]:
@@ -201,7 +194,8 @@ class Program:
             self._plan_over(name, sql, reads)
 
     def _plan_over(self, name: str, sql: str, reads: Sequence[str]) -> None:
-        before, edges = set(self.flow.operators), len(self.flow.edges)
+        builder = self._planner.builder
+        operators, edges = len(builder.flow.operators), len(builder.flow.edges)
         try:
             plan = settled(self.catalyst, sql, self.catalyst.analyze(sql))
             output = items(plan.plan.output())
@@ -210,7 +204,7 @@ class Program:
             types = [data_type(attribute) for attribute in relation.output]
             schema = pa.schema([(column, arrow_type(given)) for column, given in zip(names, types, strict=True)])
             self._planner.publish(name, relation, schema)
-            self._planner.check_subqueries(self.flow.edges[edges:])
+            self._planner.check_subqueries(builder.flow.edges[edges:])
         except UnsupportedQuery as error:
             raise in_view(name, error) from error
         except PySparkException as error:
@@ -219,7 +213,7 @@ class Program:
             raise spark_stopped(error) from error
         except Py4JError as error:
             raise self._breakdown(name, sql, error) from error
-        made = sorted(set(self.flow.operators) - before)
+        made = list(builder.flow.operators)[operators:]
         self.views[name] = PlannedView(name, sql, schema, plan.rules, made, reads)
         self._relations[name] = relation
         self._schemas[name] = StructType([StructField(c, t) for c, t in zip(names, types, strict=True)])

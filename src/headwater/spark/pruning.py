@@ -1,4 +1,4 @@
-"""Pruning: columns that no view uses are not read and not kept, and rows take the shortest way."""
+"""Pruning: columns that no view uses are not read and not kept."""
 
 from __future__ import annotations
 
@@ -8,41 +8,60 @@ from dataclasses import replace
 import pyarrow as pa
 
 from headwater.spark.catalyst import Expression, identity, items
-from headwater.spark.flow import Branch, Edge, Expand, Filter, Flow, Generate, LinearStep
-from headwater.views.upsert import Upsert
+from headwater.spark.flow import Branch, Edge, Expand, Filter, Flow, Generate, LinearStep, Operator, Source
 
 
-def prune(flow: Flow) -> None:
-    """Narrows the tables and the sources of a flow to the columns that are used."""
-    for number, operator in list(flow.operators.items()):
-        kernel = operator.kernel
-        if isinstance(kernel, Upsert):
-            used = _used(flow, number)
-            names = kernel.schema.names
-            kept = [index for index, name in enumerate(names) if index in used or name in kernel.key]
-            _narrow_outputs(flow, number, kept)
-            schema = pa.schema([kernel.schema.field(index) for index in kept])
-            flow.operators[number] = replace(
-                operator, kernel=Upsert(schema, kernel.key), types=[operator.types[index] for index in kept]
-            )
-            ports = [*kept, *range(len(names), len(names) + 3)]
-            flow.edges = [
-                replace(edge, columns=[edge.columns[index] for index in ports]) if edge.operator == number else edge
-                for edge in flow.edges
-            ]
-    for number, source in list(flow.sources.items()):
-        used = _used(flow, number)
-        kept = [index for index in range(len(source.columns)) if index in used]
-        _narrow_outputs(flow, number, kept)
-        flow.sources[number] = replace(
-            source,
-            constant=None if source.constant is None else _narrowed(source.constant, kept),
-            columns=[source.columns[index] for index in kept],
-            types=[source.types[index] for index in kept],
-        )
+def prune_operators(flow: Flow) -> Flow:
+    """Narrows kernels to the columns that are used, as far as they can be narrowed."""
+    for operator in flow.operators.values():
+        flow = _narrowed_operator(flow, operator)
+    return flow
 
 
-def _narrowed(constant: pa.Table, kept: Sequence[int]) -> pa.Table:
+def prune_sources(flow: Flow) -> Flow:
+    """Narrows sources to the columns that are used."""
+    for source in flow.sources.values():
+        flow = _narrowed_source(flow, source)
+    return flow
+
+
+def expressions_of(edge: Edge) -> Iterator[Expression]:
+    """All expressions of an edge."""
+    yield from edge.columns
+    for step in edge.branch.steps:
+        yield from _parts(step)
+
+
+def _narrowed_operator(flow: Flow, operator: Operator) -> Flow:
+    narrowing = operator.kernel.narrowing
+    if narrowing is None:
+        return flow
+    narrowed = narrowing.narrowed(_used(flow, operator.number))
+    types = [operator.types[place] for place in narrowed.output]
+    edges = [
+        replace(edge, columns=[edge.columns[place] for place in narrowed.ports[edge.port]])
+        if edge.operator == operator.number
+        else edge
+        for edge in _with_outputs(flow, operator.number, narrowed.output)
+    ]
+    made = replace(operator, kernel=narrowed.kernel, types=types)
+    return replace(flow, operators={**flow.operators, operator.number: made}, edges=tuple(edges))
+
+
+def _narrowed_source(flow: Flow, source: Source) -> Flow:
+    used = _used(flow, source.number)
+    kept = [place for place in range(len(source.columns)) if place in used]
+    made = replace(
+        source,
+        constant=None if source.constant is None else _narrowed_constant(source.constant, kept),
+        columns=[source.columns[place] for place in kept],
+        types=[source.types[place] for place in kept],
+    )
+    edges = _with_outputs(flow, source.number, kept)
+    return replace(flow, sources={**flow.sources, source.number: made}, edges=tuple(edges))
+
+
+def _narrowed_constant(constant: pa.Table, kept: Sequence[int]) -> pa.Table:
     """The constant with these columns. A table without any would arrive at the tasks without rows."""
     if not kept:
         return pa.table({"_": pa.nulls(constant.num_rows, pa.bool_())})
@@ -56,27 +75,22 @@ def _used(flow: Flow, producer: int) -> set[int]:
         if edge.branch.producer == producer:
             wanted = _references(edge)
             used |= {
-                index
-                for index, attribute in enumerate(edge.branch.binding)
+                place
+                for place, attribute in enumerate(edge.branch.binding)
                 if attribute is not None and identity(attribute) in wanted
             }
     return used
 
 
-def choose(flow: Flow) -> None:
-    """Finds the edges on which nothing is computed. What Spark's own nodes give, Spark has in its hands anyway."""
-    for place, edge in enumerate(flow.edges):
-        if edge.branch.producer not in flow.results:
-            flow.edges[place] = replace(edge, choice=edge.branch.choice(edge.columns))
+def _with_outputs(flow: Flow, producer: int, kept: Sequence[int]) -> list[Edge]:
+    """The edges of a flow in which a producer has these columns left."""
 
-
-def _narrow_outputs(flow: Flow, producer: int, kept: Sequence[int]) -> None:
     def narrowed(branch: Branch) -> Branch:
         if branch.producer != producer:
             return branch
-        return replace(branch, binding=[branch.binding[index] for index in kept])
+        return replace(branch, binding=[branch.binding[place] for place in kept])
 
-    flow.edges = [replace(edge, branch=narrowed(edge.branch)) for edge in flow.edges]
+    return [replace(edge, branch=narrowed(edge.branch)) for edge in flow.edges]
 
 
 def _references(edge: Edge) -> set[int]:
@@ -85,13 +99,6 @@ def _references(edge: Edge) -> set[int]:
     for expression in expressions_of(edge):
         found |= {identity(attribute) for attribute in items(expression.references().toSeq())}
     return found
-
-
-def expressions_of(edge: Edge) -> Iterator[Expression]:
-    """All expressions of an edge."""
-    yield from edge.columns
-    for step in edge.branch.steps:
-        yield from _parts(step)
 
 
 def _parts(step: LinearStep) -> Iterator[Expression]:

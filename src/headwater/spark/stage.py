@@ -16,19 +16,20 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from headwater.engine.arrangements import part_of
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.merging import merge
 from headwater.engine.opening import open_blobs
-from headwater.engine.runs import Hashes, RunWriter, keep_open, lookup
+from headwater.engine.runs import Hashes, Run, RunWriter, keep_open, load, lookup
 from headwater.errors import InternalError, OperatorBroken, OperatorFailed, Overflow, TooManyRows
 from headwater.spark.failures import BROKEN, OPERATOR
 from headwater.spark.parcels import Mail, Route, note, unpacked
 from headwater.spark.records import StageSource, read
 from headwater.spark.slots import NOTES, PARCELS, ROUTE, WEIGHT
-from headwater.views.kernel import Kernel, Part
+from headwater.views.kernel import Due, Kernel, Part
 from headwater.views.zset import HASH, consolidate, empty, rows_at, weights_of
 
 BATCH = "headwater.batch"
@@ -181,6 +182,7 @@ class _LevelRun:
     ) -> None:
         self._stage, self._level, self._batch, self._mail, self._note = stage, level, batch, mail, made
         self._writer = writer
+        self._moved = batch.frontier.moved_since(batch.frontier_before)
         self._told: dict[int, pa.Table] = {}
 
     def results(self) -> Iterator[pa.RecordBatch]:
@@ -191,12 +193,12 @@ class _LevelRun:
         changes = {port: self._changes(operator, port, edges) for port, edges in operator.ports.items()}
         rows_in = sum(rows.num_rows for rows in changes.values())
         first = self._batch.first
-        if not rows_in and not first:
+        if not rows_in and not first and self._moved.isdisjoint(operator.kernel.time_sources):
             return
         if operator.is_view and not operator.once:
             changes = {port: consolidate(rows) for port, rows in changes.items()}
         try:
-            step = operator.kernel.step(self._old(operator, changes), changes, first=first)
+            step = operator.kernel.step(self._old(operator, changes), changes, self._batch.frontier, first=first)
         except (Overflow, TooManyRows) as error:
             raise OperatorFailed(f"{OPERATOR} {operator.number}: {error.message} hint: {error.hint}") from error
         except InternalError as error:
@@ -242,9 +244,24 @@ class _LevelRun:
             ports = [port for port in distinct if part.ports is None or port in part.ports]
             hashes = distinct[ports[0]] if len(ports) == 1 else _distinct(np.concatenate([distinct[p] for p in ports]))
             runs = self._batch.runs.get(arrangement(operator, name), ())
-            found = lookup(open_blobs(self._batch.blobs), runs, hashes, part_schema(part)).combine_chunks()
+            if part.due is not None and part.due.source in self._moved:
+                found = self._due(part, part.due, runs, hashes)
+            else:
+                found = lookup(open_blobs(self._batch.blobs), runs, hashes, part_schema(part))
+            found = found.combine_chunks()
             old[name] = found if part.adds_up else consolidate(found, part.measures)
         return old
+
+    def _due(self, part: Part, due: Due, runs: Sequence[Run], hashes: Hashes) -> pa.Table:
+        """The rows of these hashes, and those whose moment has come."""
+        low, high = self._writer.low, self._writer.high
+        near = [run for run in runs if run.low <= high and run.high >= low]
+        rows = load(open_blobs(self._batch.blobs), near, part_schema(part))
+        moment = pa.scalar(self._batch.frontier[due.source], rows.schema.field(due.column).type)
+        come = pc.fill_null(pc.less_equal(rows[due.column], moment), False).to_numpy()
+        found = rows[HASH].to_numpy()
+        mine = (low <= found) & (found <= high)
+        return rows.filter(pa.array(mine & (come | np.isin(found, hashes))))
 
     def _keep(self, operator: StageOperator, part: str, rows: pa.Table) -> None:
         """Adds to a part of an operator's state, and merges its runs where there are many."""

@@ -15,13 +15,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from headwater.spark.catalyst import Catalyst, analyzed, data_type, identity, items
-from headwater.spark.flow import Edge, Flow, Native, Operator, brought
+from headwater.spark.flow import Edge, Flow, Native, Operator
 from headwater.spark.parcels import Route
 from headwater.spark.projection import project
 from headwater.spark.records import StageSource
 from headwater.spark.slots import NOTES, PACKED, ROUTE, TASK, WEIGHT, Slots
 from headwater.spark.stage import FileStage, Level, Stage, StageOperator
-from headwater.views.aggregate import Aggregate
 from headwater.views.zset import empty
 
 
@@ -137,10 +136,10 @@ class Template:
         choice = edge.choice
         return Route(
             edge.number,
-            brought(kernel, edge.port),
+            kernel.brought[edge.port],
             empty(kernel.ports[edge.port], hashed=True).schema,
             kernel.keys[edge.port],
-            kernel if isinstance(kernel, Aggregate) and kernel.measured else None,
+            kernel.summation,
             choice.places if choice else None,
             choice.present if choice else (),
             self._ports.get(edge.number, ()),

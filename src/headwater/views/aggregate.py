@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +11,11 @@ import pyarrow as pa
 from headwater.errors import InternalError, Overflow
 from headwater.views.exact import Flags
 from headwater.views.extremes import extreme
+from headwater.views.frontier import Frontier
 from headwater.views.group_keys import FUNCTION, PLACE, GroupKeys
 from headwater.views.grouped import Function, FunctionKind, Grouped
 from headwater.views.identity import first_places, number_keys, same
-from headwater.views.kernel import Part, Step, Tables
+from headwater.views.kernel import Kernel, Part, Step, Summation, Tables, Work
 from headwater.views.linear import Linear, Places, Sums, no_places
 from headwater.views.zset import HASH, WEIGHT, add, changed, consolidate, rows_at, weights_of, with_weights
 
@@ -22,6 +23,7 @@ __all__ = ["Aggregate", "Function", "FunctionKind"]
 
 GROUPS, PLACES = "groups", "places"
 _GROUP = "_group"
+_LINEAR = ("count", "sum")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(Kernel):
     """One row per group: its key, and a column for each function. Without a key all rows are one group, always there.
 
     All functions leave out rows in which an argument is null; without arguments `count` counts rows. Sums are exact: a
@@ -58,6 +60,14 @@ class Aggregate:
             return {"rows": self.schema}
         measures = [pa.field(name, pa.int64()) for name in self._measures if name != WEIGHT]
         return {"rows": pa.schema([*self._key_fields, *measures])}
+
+    @property
+    def brought(self) -> Mapping[str, pa.Schema]:
+        return {"rows": self.schema}
+
+    @property
+    def summation(self) -> Summation | None:
+        return self if self.measured else None
 
     @property
     def keys(self) -> Mapping[str, tuple[str, ...]]:
@@ -88,11 +98,17 @@ class Aggregate:
     def hashed_by(self) -> tuple[str, ...] | None:
         return self.key
 
-    @property
-    def consolidated(self) -> bool:
-        return True
+    def work(self, shown: Callable[[str], str]) -> Work:
+        texts = {
+            f"{function.kind}({', '.join(map(shown, function.arguments)) or '*'})": function.kind
+            for function in self.functions
+        }
+        return Work(
+            [text for text, kind in texts.items() if kind in _LINEAR],
+            [text for text, kind in texts.items() if kind not in _LINEAR],
+        )
 
-    def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
+    def step(self, old: Tables, changes: Tables, frontier: Frontier, *, first: bool = False) -> Step:
         rows = changes["rows"]
         parts = list(self.parts)
         tables = [rows, *(old[part] for part in parts)]
@@ -127,7 +143,7 @@ class Aggregate:
         return {
             number: Linear(function, self._argument_type(function), number)
             for number, function in enumerate(self.functions)
-            if function.kind in ("count", "sum")
+            if function.kind in _LINEAR
         }
 
     @property
@@ -137,7 +153,7 @@ class Aggregate:
     @property
     def _values(self) -> Mapping[tuple[str, ...], str]:
         """The part of the state in which the distinct values of these arguments are."""
-        needed = [function.arguments for function in self.functions if function.kind not in ("count", "sum")]
+        needed = [function.arguments for function in self.functions if function.kind not in _LINEAR]
         return {arguments: f"values_{number}" for number, arguments in enumerate(dict.fromkeys(needed))}
 
     def _argument_type(self, function: Function) -> pa.DataType | None:
@@ -214,7 +230,7 @@ class Aggregate:
         """The value of a function in every group."""
         function = self.functions[number]
         rows = contents.sums[WEIGHT]
-        if function.kind in ("count", "sum"):
+        if function.kind in _LINEAR:
             linear = self._linear[number]
             values, fits = linear.result(contents.sums, contents.places.get(number, no_places()), rows)
             return _fitting(values, fits, function, keys)

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.errors import TooManyRows
+from headwater.views.frontier import Frontier
 from headwater.views.identity import Numbers, number_keys, validity
-from headwater.views.kernel import Part, Step, Tables
+from headwater.views.kernel import Kernel, Part, Step, Tables
 from headwater.views.zset import HASH, WEIGHT, add, consolidate, empty, rows_at, weights_of, with_weights
 
 JoinKind = Literal["inner", "left", "right", "full", "semi", "anti", "existence"]
@@ -45,7 +46,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class Join(Kernel):
     """Rows of `left` and `right` whose keys are equal; a key with a null in it equals none, unless `null_safe`.
 
     The output has the columns of left, then of right (their names differ). `left`, `right` and `full` fill rows without
@@ -94,7 +95,7 @@ class Join:
     def consolidated(self) -> bool:
         return False
 
-    def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
+    def step(self, old: Tables, changes: Tables, frontier: Frontier, *, first: bool = False) -> Step:
         deltas = {
             side: consolidate(changes[side].select([HASH, *schema.names, WEIGHT]))
             for side, schema in self.ports.items()

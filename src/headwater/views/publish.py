@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.views.kernel import Part, Step, Tables
+from headwater.views.frontier import Frontier
+from headwater.views.kernel import Kernel, Part, Step, Tables
 from headwater.views.placing import hashes_of_keys
 from headwater.views.zset import HASH, WEIGHT, add, added_up, consolidate, empty, nonnegative
 
 
 @dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(Kernel):
     """Changes of a view in; its state is its content. A row that the content does not hold cannot be retracted."""
 
     schema: pa.Schema
@@ -40,11 +41,7 @@ class Publish:
     def hashed_by(self) -> tuple[str, ...] | None:
         return None
 
-    @property
-    def consolidated(self) -> bool:
-        return True
-
-    def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
+    def step(self, old: Tables, changes: Tables, frontier: Frontier, *, first: bool = False) -> Step:
         rows = changes["rows"]
         retracted = rows.filter(pc.less(rows[WEIGHT], 0))
         if retracted.num_rows:

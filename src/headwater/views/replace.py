@@ -9,14 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.errors import InternalError
+from headwater.views.frontier import Frontier
 from headwater.views.identity import number_keys
-from headwater.views.kernel import Part, Step, Tables
+from headwater.views.kernel import KeyedKernel, Part, Step, Tables
 from headwater.views.placing import hashes_of_keys
 from headwater.views.zset import HASH, WEIGHT, add, consolidate, negate, with_weights
 
 
 @dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(KeyedKernel):
     """The new results of groups in, and the difference from their old results out.
 
     `groups` has the key of every group with new results, `results` the results themselves, of which a group may have
@@ -25,8 +26,6 @@ class Replace:
     while it has no rows.
     """
 
-    schema: pa.Schema
-    key: tuple[str, ...]
     empty: pa.Table | None = None
 
     @property
@@ -34,26 +33,10 @@ class Replace:
         return {"groups": pa.schema([self.schema.field(name) for name in self.key]), "results": self.schema}
 
     @property
-    def keys(self) -> Mapping[str, tuple[str, ...]]:
-        return {"groups": self.key, "results": self.key}
-
-    @property
     def parts(self) -> Mapping[str, Part]:
         return {"results": Part(self.schema, ports=("groups",))}
 
-    @property
-    def output(self) -> pa.Schema:
-        return self.schema
-
-    @property
-    def hashed_by(self) -> tuple[str, ...] | None:
-        return self.key
-
-    @property
-    def consolidated(self) -> bool:
-        return True
-
-    def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
+    def step(self, old: Tables, changes: Tables, frontier: Frontier, *, first: bool = False) -> Step:
         columns = [HASH, *self.schema.names, WEIGHT]
         groups, held = changes["groups"], old["results"].select(columns)
         results = changes["results"].select(columns)

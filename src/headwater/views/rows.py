@@ -2,54 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from headwater.views.frontier import Frontier
 from headwater.views.identity import first_places, number_keys
-from headwater.views.kernel import Part, Step, Tables
+from headwater.views.kernel import KeyedKernel, Step, Tables
 from headwater.views.touched import Touched
 from headwater.views.zset import HASH, WEIGHT, rows_at, weights_of, with_weights
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(KeyedKernel):
     """For each group that changes: its key goes out, and all rows that it has now are handed to a node of Spark's.
 
     A row that a group holds three times is handed over three times. Of a group that is empty now there is only the key.
     What the node made of the group before is not computed again: `Replace` remembers it.
     """
 
-    schema: pa.Schema
-    key: tuple[str, ...]
-
-    @property
-    def ports(self) -> Mapping[str, pa.Schema]:
-        return {"rows": self.schema}
-
-    @property
-    def keys(self) -> Mapping[str, tuple[str, ...]]:
-        return {"rows": self.key}
-
-    @property
-    def parts(self) -> Mapping[str, Part]:
-        return {"rows": Part(self.schema)}
-
     @property
     def output(self) -> pa.Schema:
         return pa.schema([self.schema.field(name) for name in self.key])
 
-    @property
-    def hashed_by(self) -> tuple[str, ...] | None:
-        return self.key
-
-    @property
-    def consolidated(self) -> bool:
-        return True
-
-    def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
+    def step(self, old: Tables, changes: Tables, frontier: Frontier, *, first: bool = False) -> Step:
         columns = [HASH, *self.schema.names, WEIGHT]
         touched = Touched.of(changes["rows"].select(columns), old["rows"].select(columns), self.key, "rows")
         return Step({"rows": touched.delta}, self._groups(touched.delta), self._each(touched.after))

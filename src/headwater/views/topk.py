@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from headwater.errors import InternalError
 from headwater.views.exact import Flags
+from headwater.views.frontier import Frontier
 from headwater.views.identity import Numbers, number_keys, validity
-from headwater.views.kernel import Part, Step, Tables
+from headwater.views.kernel import KeyedKernel, Step, Tables, Work
 from headwater.views.ordering import ranks, sorted_places
 from headwater.views.zset import HASH, WEIGHT, add, consolidate, rows_at, weights_of, with_weights
 
@@ -26,44 +27,21 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class TopK:
+class TopK(KeyedKernel):
     """The rows ranked `offset` + 1 to `offset` + `limit` of each group; without a key all rows are one group.
 
     Rows that the order leaves equal are ordered by all their columns, ascending with nulls first, so that the same rows
     always give the same answer. A row of weight 3 is three rows.
     """
 
-    schema: pa.Schema
-    key: tuple[str, ...]
     order: tuple[Order, ...]
     limit: int
     offset: int = 0
 
-    @property
-    def ports(self) -> Mapping[str, pa.Schema]:
-        return {"rows": self.schema}
+    def work(self, shown: Callable[[str], str]) -> Work:
+        return Work(recomputed=[f"the first {self.limit:,}{f' after {self.offset:,}' if self.offset else ''}"])
 
-    @property
-    def keys(self) -> Mapping[str, tuple[str, ...]]:
-        return {"rows": self.key}
-
-    @property
-    def parts(self) -> Mapping[str, Part]:
-        return {"rows": Part(self.schema)}
-
-    @property
-    def output(self) -> pa.Schema:
-        return self.schema
-
-    @property
-    def hashed_by(self) -> tuple[str, ...] | None:
-        return self.key
-
-    @property
-    def consolidated(self) -> bool:
-        return True
-
-    def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
+    def step(self, old: Tables, changes: Tables, frontier: Frontier, *, first: bool = False) -> Step:
         columns = [HASH, *self.schema.names, WEIGHT]
         delta = consolidate(changes["rows"].select(columns))
         numbers, held_numbers = number_keys([delta, old["rows"]], [self.key, self.key])

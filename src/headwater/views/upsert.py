@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.errors import InternalError
+from headwater.views.frontier import Frontier
 from headwater.views.identity import Numbers, number_keys
-from headwater.views.kernel import Part, Step, Tables
+from headwater.views.kernel import KeyedKernel, Narrowed, Narrowing, Step, Tables
 from headwater.views.ordering import sorted_places
 from headwater.views.zset import HASH, WEIGHT, add, consolidate, negate, rows_at, weights_of, with_weights
 
@@ -18,15 +19,12 @@ COMMIT, OFFSET, DELETED = "_commit", "_offset", "_deleted"
 
 
 @dataclass(frozen=True, slots=True)
-class Upsert:
+class Upsert(KeyedKernel):
     """Records in, changes of the table out.
 
     Of the records of a key the one with the greatest (`_commit`, `_offset`) is its row; if that is `_deleted`, the key
     has none, whatever its other columns say. Weights of records do not count. Steps are given in the order of commits.
     """
-
-    schema: pa.Schema
-    key: tuple[str, ...]
 
     @property
     def ports(self) -> Mapping[str, pa.Schema]:
@@ -34,26 +32,18 @@ class Upsert:
         return {"records": pa.schema([*self.schema, *order])}
 
     @property
-    def keys(self) -> Mapping[str, tuple[str, ...]]:
-        return {"records": self.key}
+    def narrowing(self) -> Narrowing:
+        return self
 
-    @property
-    def parts(self) -> Mapping[str, Part]:
-        return {"rows": Part(self.schema)}
+    def narrowed(self, used: Collection[int]) -> Narrowed:
+        names = self.schema.names
+        kept = [place for place, name in enumerate(names) if place in used or name in self.key]
+        schema = pa.schema([self.schema.field(place) for place in kept])
+        return Narrowed(
+            Upsert(schema, self.key), kept, {"records": [*kept, *range(len(names), len(self.ports["records"]))]}
+        )
 
-    @property
-    def output(self) -> pa.Schema:
-        return self.schema
-
-    @property
-    def hashed_by(self) -> tuple[str, ...] | None:
-        return self.key
-
-    @property
-    def consolidated(self) -> bool:
-        return True
-
-    def step(self, old: Tables, changes: Tables, *, first: bool = False) -> Step:
+    def step(self, old: Tables, changes: Tables, frontier: Frontier, *, first: bool = False) -> Step:
         records, rows = changes["records"], old["rows"]
         if not (weights_of(rows) == 1).all():
             raise InternalError("The upsert kernel holds a key more than once.")

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.views.frontier import NO_TIME, Frontier
 from headwater.views.kernel import Kernel
 from headwater.views.zset import HASH, WEIGHT, add, consolidate
 from tests.property.views.values import Row, identity, normal
@@ -30,16 +31,18 @@ class Driver:
         self.handed: list[Row] = []
         """The rows that the last step handed to a node of Spark's."""
         self.first = True
+        self._frontier = NO_TIME
         self._known: dict[tuple[object, ...], int] = {}
 
-    def step(self, changes: Changes) -> list[Change]:
-        """Gives the changes to the kernel and returns what came out."""
+    def step(self, changes: Changes, frontier: Frontier = NO_TIME) -> list[Change]:
+        """Gives the changes, and the time, to the kernel and returns what came out."""
         tables = {port: self._table(port, changes.get(port, ())) for port in self.kernel.ports}
         held = {
             name: self._added[name] if part.adds_up else self.state[name] for name, part in self.kernel.parts.items()
         }
-        old = {name: self._touched(name, rows, tables) for name, rows in held.items()}
-        result = self.kernel.step(old, tables, first=self.first)
+        moved, self._frontier = frontier.moved_since(self._frontier), frontier
+        old = {name: self._touched(name, rows, tables, moved) for name, rows in held.items()}
+        result = self.kernel.step(old, tables, frontier, first=self.first)
         self.first = False
         assert result.state.keys() == self.kernel.parts.keys()
         for name, delta in result.state.items():
@@ -59,12 +62,16 @@ class Driver:
             self.content[identity(row)] += weight
         return self.out
 
-    def _touched(self, part: str, rows: pa.Table, changes: Mapping[str, pa.Table]) -> pa.Table:
-        """What is held of the keys that are looked up, and nothing else."""
-        ports = self.kernel.parts[part].ports
+    def _touched(self, part: str, rows: pa.Table, changes: Mapping[str, pa.Table], moved: frozenset[str]) -> pa.Table:
+        """What is held of the keys that are looked up, and what is due, and nothing else."""
+        ports, due = self.kernel.parts[part].ports, self.kernel.parts[part].due
         chunks = [chunk for port, table in changes.items() if ports is None or port in ports for chunk in
                   table[HASH].chunks]  # fmt: skip
-        return rows.filter(pc.is_in(rows[HASH], pc.unique(pa.chunked_array(chunks, pa.int64()))))
+        wanted = pc.is_in(rows[HASH], pc.unique(pa.chunked_array(chunks, pa.int64())))
+        if due is not None and due.source in moved:
+            come = pc.less_equal(rows[due.column], pa.scalar(self._frontier[due.source], rows[due.column].type))
+            wanted = pc.or_(wanted, pc.fill_null(come, False))
+        return rows.filter(wanted)
 
     def _check_hashes(self, hashes: Sequence[int]) -> None:
         if self.kernel.hashed_by:

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from headwater.views.aggregate import Aggregate, Function
+from headwater.views.frontier import NO_TIME
 from headwater.views.zset import HASH, WEIGHT, add, consolidate
 
 ROWS = pa.schema([("k", pa.string()), ("v", pa.int64())])
@@ -53,7 +54,7 @@ def test_measures_are_as_good_as_arguments() -> None:
         given = [plain(changes), measured(changes, summed=False), measured(changes, summed=True)]
         outputs = []
         for number, kernel in enumerate((PLAIN, MEASURED, MEASURED)):
-            step = kernel.step(states[number], {"rows": given[number]})
+            step = kernel.step(states[number], {"rows": given[number]}, NO_TIME)
             total = add(states[number]["groups"], step.state["groups"])
             states[number] = {"groups": consolidate(total, kernel.parts["groups"].measures)}
             outputs.append(sorted(map(repr, consolidate(step.out).to_pylist())))
@@ -90,7 +91,7 @@ def test_wide_decimals_are_added_up() -> None:
     )
     given = kernel.summed(rows)
     hashed = pa.table([pa.array([0]), *given.columns], names=[HASH, *given.column_names])
-    step = kernel.step({"groups": _none(kernel)}, {"rows": hashed})
+    step = kernel.step({"groups": _none(kernel)}, {"rows": hashed}, NO_TIME)
     assert step.out["total"].to_pylist() == [Decimal("0.01")]
 
 
