@@ -43,7 +43,7 @@ class Mutant:
 
 
 _NO_ORDER_IS_REFUSED = """\
-        if not order and not _all_alike(window.child(), partition):
+        if not order and not _all_alike(window.child, window.partition):
             raise _limit_without_order()
 """
 
@@ -97,12 +97,12 @@ MUTANTS: Sequence[Mutant] = (
         [
             Edit(
                 "spark/planner.py",
-                "        relation = self._top(child, order, limit, given.first - 1, partition=partition)\n",
+                "        relation = self._top(child, order, limit, given.first - 1, partition=window.partition)\n",
                 """\
         # Spark calls the row numbers of a correlated LIMIT so.
-        if any(str(named.name()) == "rn" for named in items(window.windowExpressions())):
+        if any(named.name == "rn" for named in window.columns):
             order = []
-        relation = self._top(child, order, limit, given.first - 1, partition=partition)
+        relation = self._top(child, order, limit, given.first - 1, partition=window.partition)
 """,
             ),
         ],
@@ -113,8 +113,8 @@ MUTANTS: Sequence[Mutant] = (
         [
             Edit(
                 "spark/planner.py",
-                "offset, limit = offset + count, limit if limit == _LIMIT_MAX else max(0, limit - count)",
-                "offset = offset + count",
+                "offset, limit = offset + cut.count, limit if limit == _LIMIT_MAX else max(0, limit - cut.count)",
+                "offset = offset + cut.count",
             )
         ],
     ),
@@ -135,7 +135,7 @@ MUTANTS: Sequence[Mutant] = (
         [
             Edit(
                 "spark/planner.py",
-                'expression = self._with_sorted_maps(given) if "mapsort(" in text else given\n',
+                'expression = self._with_sorted_maps(given) if "mapsort(" in given.text else given\n',
                 "expression = given\n",
             )
         ],
@@ -146,14 +146,14 @@ MUTANTS: Sequence[Mutant] = (
         [
             Edit(
                 "spark/layout.py",
-                "        return str(self._catalyst.bound(expression, self._bound).canonicalized().toString())\n",
+                "        return self._bound(expression)\n",
                 """\
-        text = str(self._catalyst.bound(expression, self._bound).canonicalized().toString())
+        text = self._bound(expression)
         first = min(self._attributes, default=0)
         return re.sub("#([0-9]+)", lambda found: f"#{int(found[1]) - first}", text)
 """,
             ),
-            Edit("spark/layout.py", "from typing import Any\n", "from typing import Any\nimport re\n"),
+            Edit("spark/layout.py", "from headwater.spark.catalyst", "import re\nfrom headwater.spark.catalyst"),
         ],
     ),
     Mutant(
@@ -189,34 +189,33 @@ MUTANTS: Sequence[Mutant] = (
         "the settled order is added to the window itself, and ranks lose their ties",
         [
             Edit(
-                "spark/determinism.py",
-                "        if not any(is_open(unaliased(named)) for named in items(node.windowExpressions())):\n",
+                "spark/catalyst/determinism.py",
+                "        if not any(map(is_open, columns)):\n",
                 """\
-        named = [unaliased(one) for one in items(node.windowExpressions())]
-        frames = [kind(one.windowSpec().frameSpecification().frameType()) for one in named]
+        frames = [kind(one.java.windowSpec().frameSpecification().frameType()) for one in columns]
         by_rows = bool(items(node.orderSpec())) and all(frame == "RowFrame" for frame in frames)
-        if not by_rows and not any(map(is_open, named)):
+        if not by_rows and not any(map(is_open, columns)):
 """,
             ),
             Edit(
-                "spark/determinism.py",
+                "spark/catalyst/determinism.py",
                 "        return node.withNewChildren(self._catalyst.sequence([below]))\n",
                 """\
         if not by_rows:
             return node.withNewChildren(self._catalyst.sequence([below]))
-        sequence, expressions = self._catalyst.sequence, self._catalyst.expressions
+        sequence, classes = self._catalyst.sequence, self._catalyst.expressions
         specs = [
-            expressions.WindowSpecDefinition(
-                node.partitionSpec(), sequence(order), one.windowSpec().frameSpecification()
+            classes.WindowSpecDefinition(
+                node.partitionSpec(), sequence(order), one.java.windowSpec().frameSpecification()
             )
-            for one in named
+            for one in columns
         ]
         made = [
-            self._catalyst.alias(expressions.WindowExpression(one.windowFunction(), spec), given)
-            for one, spec, given in zip(named, specs, items(node.windowExpressions()), strict=True)
+            self._catalyst.alias(Expression(classes.WindowExpression(one.java.windowFunction(), spec)), given)
+            for one, spec, given in zip(columns, specs, expressions(node.windowExpressions()), strict=True)
         ]
         none = self._catalyst.none
-        return self._catalyst.plans.Window(sequence(made), node.partitionSpec(), sequence(order), below, none)
+        return self._catalyst.plans.Window(sequence(made), node.partitionSpec(), sequence(order), below.java, none)
 """,
             ),
         ],
@@ -226,9 +225,10 @@ MUTANTS: Sequence[Mutant] = (
         "sums of short decimals over a window break down",
         [
             Edit(
-                "spark/settling.py",
-                '    if kind(window) != "WindowExpression":\n',
-                '    if kind(window) == "AttributeReference":\n',
+                "spark/catalyst/settling.py",
+                "    function = window.window_function\n    if function is None:\n        return False\n",
+                "    if window.is_attribute:\n        return False\n"
+                "    function = Expression(window.java.windowFunction())\n",
             )
         ],
     ),
@@ -237,9 +237,9 @@ MUTANTS: Sequence[Mutant] = (
         "window functions in correlated subqueries break down",
         [
             Edit(
-                "spark/natives.py",
+                "spark/catalyst/nodes.py",
                 "catalyst.alias(now(unaliased(named)), named",
-                "catalyst.alias(now(named.child()), named",
+                "catalyst.alias(now(named.child), named",
             )
         ],
     ),
@@ -261,13 +261,13 @@ MUTANTS: Sequence[Mutant] = (
         [
             Edit(
                 "spark/planner.py",
-                "[*plan.arguments, *map(unaliased, grouping)])\n"
-                "        arguments, keys = attached[: len(plan.arguments)], attached[len(plan.arguments) :]\n",
-                "plan.arguments)\n        arguments, keys = attached, [unaliased(one) for one in grouping]\n",
+                "[*calls.arguments, *map(unaliased, grouping)])\n"
+                "        arguments, keys = attached[: len(calls.arguments)], attached[len(calls.arguments) :]\n",
+                "calls.arguments)\n        arguments, keys = attached, [unaliased(one) for one in grouping]\n",
             ),
             Edit(
                 "spark/planner.py",
-                'if "subquery" in expression.toString() and any(',
+                'if "subquery" in expression.text and any(',
                 "if False and any(",
             ),
         ],
@@ -296,7 +296,7 @@ MUTANTS: Sequence[Mutant] = (
             Edit("spark/planner.py", _NO_ORDER_IS_REFUSED, ""),
             Edit(
                 "spark/planner.py",
-                "        if not stated and any(is_row_number(named) for named in items(node.windowExpressions())):\n"
+                "        if not plan.order and any(map(is_row_number, plan.columns)):\n"
                 "            raise _limit_without_order()\n",
                 "",
             ),

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headwater.spark.disturbing import DISTURBING_SETTINGS
+from headwater.spark.catalyst.disturbing import DISTURBING_SETTINGS
 from headwater.spark.program import topic_schema
 from headwater.spark.raw import FEW_ROWS, RawSpark
 from tests.matrix.cases import Case

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from headwater.spark.catalyst import Catalyst, analyzed, items
-from headwater.spark.settling import completed
+from headwater.spark.catalyst import Catalyst
+from headwater.spark.catalyst.settling import completed
 
 VALUES: dict[str, list[object]] = {
     "bigint": [None, 0, 1],
@@ -29,8 +29,8 @@ VALUES: dict[str, list[object]] = {
 def test_values_that_differ_have_an_order(spark: SparkSession, kind: str) -> None:
     catalyst = Catalyst(spark)
     frame = spark.createDataFrame([(value,) for value in VALUES[kind]], f"v {kind}", verifySchema=False)
-    plan = analyzed(frame)
-    (order,) = completed(catalyst, [], items(plan.output()))
-    assert catalyst.is_orderable(order.child().dataType())
-    ordered = catalyst.frame(plan).select(catalyst.column(order.child()).alias("o"))
+    plan = catalyst.analyzed(frame)
+    (order,) = completed(catalyst, [], catalyst.output(plan))
+    assert catalyst.is_orderable(order.child)
+    ordered = catalyst.frame(plan).select(catalyst.column(order.child).alias("o"))
     assert ordered.distinct().count() == len(VALUES[kind])

@@ -15,8 +15,8 @@ from headwater.engine.comparison import differences
 from headwater.errors import ViewNotKept
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.spark import natives
-from headwater.spark.determinism import FOR_EACH_ROW, WINDOWS
-from headwater.spark.disturbing import DISTURBING_SETTINGS
+from headwater.spark.catalyst.determinism import FOR_EACH_ROW, WINDOWS
+from headwater.spark.catalyst.disturbing import DISTURBING_SETTINGS
 from headwater.spark.program import Program
 from headwater.spark.raw import FEW_ROWS, RawSpark
 from headwater.spark.verification import Batches

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from headwater.log.port import Log
 from headwater.log.topic import Topic
-from headwater.spark.disturbing import DISTURBING_SETTINGS
+from headwater.spark.catalyst.disturbing import DISTURBING_SETTINGS
 from headwater.spark.program import topic_schema
 from headwater.spark.raw import FEW_ROWS, RawSpark
 from tests.sql.casefile import CaseFile, View

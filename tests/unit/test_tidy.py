@@ -40,6 +40,7 @@ BANNED = re.compile(
 )
 WRITTEN = {"ARCHITECTURE.md", "CHANGELOG.md", "README.md", "docs", "src"}
 KERNELS = "headwater.views"
+CATALYST = "headwater/spark/catalyst/"
 
 PICTURES = {".png"}
 
@@ -86,6 +87,17 @@ def asked_kinds(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.MatchClass):
             asked = [node.cls]
         yield from (name.id for name in asked if isinstance(name, ast.Name) and name.id in imported)
+
+
+def holds_java(tree: ast.Module) -> bool:
+    """Whether a module takes the object of Java's out of a plan or an expression."""
+    # The session's own packages begin with `java`, too.
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr == "java"
+        and not (isinstance(node.value, ast.Attribute | ast.Name) and "jvm" in ast.unparse(node.value))
+        for node in ast.walk(tree)
+    )
 
 
 def is_meaningless(path: Path) -> bool:
@@ -146,6 +158,11 @@ def test_imports_stand_at_the_top() -> None:
 def test_kernels_are_not_asked_what_they_are() -> None:
     outside = [(name, tree) for name, tree in source_trees() if not name.startswith("headwater/views/")]
     assert [f"{name}: {found}" for name, tree in outside for found in asked_kinds(tree)] == []
+
+
+def test_objects_of_catalyst_are_looked_into_in_one_package() -> None:
+    outside = [(name, tree) for name, tree in source_trees() if not name.startswith(CATALYST)]
+    assert [name for name, tree in outside if holds_java(tree)] == []
 
 
 def test_files_are_named_after_what_they_hold() -> None:
@@ -209,6 +226,14 @@ match x:
         pass
 """
     assert sorted(asked_kinds(ast.parse(source))) == ["Join", "TopK"]
+
+
+@pytest.mark.parametrize(
+    ("source", "held"),
+    [("plan.java.child()", True), ("expression.child.java", True), ("plan.child", False), ("jvm.java.lang", False)],
+)
+def test_an_object_of_java_is_found(source: str, held: bool) -> None:
+    assert holds_java(ast.parse(source)) is held
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from headwater.errors import PositionGone
 from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.position import START, Position
-from headwater.spark.disturbing import DISTURBING_SETTINGS
+from headwater.spark.catalyst.disturbing import DISTURBING_SETTINGS
 from headwater.spark.program import topic_schema
 from headwater.spark.raw import FEW_ROWS, RawSpark
 from tools.fuzzing.doubles import within

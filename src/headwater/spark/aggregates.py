@@ -23,7 +23,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from headwater.spark.catalyst import Catalyst, Expression, data_type, items, kind, option
+from headwater.spark.catalyst import Catalyst, Expression
+from headwater.spark.catalyst.expressions import AggregateCall
 from headwater.views.aggregate import Function, FunctionKind
 
 _COMPARABLE = (
@@ -60,7 +61,7 @@ class AggregatePlan:
     @property
     def adds_up(self) -> bool:
         """Whether all functions are counts and sums of whole numbers and decimals."""
-        doubles = [isinstance(data_type(argument), DoubleType) for argument in self.arguments]
+        doubles = [isinstance(argument.type, DoubleType) for argument in self.arguments]
         return all(
             function == "count" or (function == "sum" and not any(doubles[place] for place in places))
             for function, places in self._functions
@@ -81,7 +82,7 @@ class AggregatePlan:
     def _place(self, argument: Expression) -> int:
         """Where an argument is among the others: functions of the same one share it, and what is kept of it."""
         for place, known in enumerate(self.arguments):
-            if known.semanticEquals(argument):
+            if known.same_as(argument):
                 return place
         self.arguments.append(argument)
         return len(self.arguments) - 1
@@ -98,51 +99,43 @@ def plan_aggregates(catalyst: Catalyst, expressions: Sequence[Expression]) -> Ag
     """A plan for these aggregate expressions; None if one of them is for the general operator."""
     plan = AggregatePlan()
     for expression in expressions:
-        if not _add(catalyst, plan, expression):
+        call = expression.call
+        if call is None or not _add(catalyst, plan, call):
             return None
-        plan.results.append(expression.resultAttribute())
+        plan.results.append(call.result)
     return plan
 
 
-def _add(catalyst: Catalyst, plan: AggregatePlan, expression: Expression) -> bool:
-    if kind(expression) != "AggregateExpression":
-        return False
-    function, distinct = expression.aggregateFunction(), bool(expression.isDistinct())
-    condition = option(expression.filter())
-    arguments = [_filtered(catalyst, argument, condition) for argument in items(function.children())]
-    name, result = kind(function), data_type(function)
-    output = expression.resultAttribute()
+def _add(catalyst: Catalyst, plan: AggregatePlan, call: AggregateCall) -> bool:
+    function, distinct = call.function, call.is_distinct
+    arguments = [_filtered(catalyst, argument, call.condition) for argument in function.children]
+    name, result, output = function.kind, function.type, call.result
     if name == "Count":
         if not distinct:
             # Literals need not be looked at: count(*) is count(1).
-            arguments = [] if condition is None and _all_literal(function) else arguments
+            arguments = [] if call.condition is None and _all_literal(function) else arguments
         plan.add("count_distinct" if distinct else "count", arguments, output, result)
         return True
-    if name in ("Min", "Max") and isinstance(data_type(arguments[0]), _COMPARABLE):
+    if name in ("Min", "Max") and isinstance(arguments[0].type, _COMPARABLE):
         plan.add("min" if name == "Min" else "max", arguments, output, result)
         return True
-    if name == "Sum" and isinstance(result, _SUMMED) and _plain(str(function.evalContext().evalMode().toString())):
+    if name == "Sum" and isinstance(result, _SUMMED) and not call.is_tried:
         plan.add("sum_distinct" if distinct else "sum", [_widened(catalyst, arguments[0], result)], output, result)
         return True
-    if name == "Average" and not distinct and _plain(str(function.evalMode().toString())):
-        total, count = items(function.aggBufferAttributes())
-        if not isinstance(data_type(total), _SUMMED):
+    if name == "Average" and not distinct and not call.is_tried:
+        total, count = call.buffers
+        if not isinstance(total.type, _SUMMED):
             return False
-        whole = _measurable(data_type(arguments[0]))
-        summed = arguments[0] if whole else _widened(catalyst, arguments[0], data_type(total))
-        plan.add("sum", [summed], total, data_type(total))
-        plan.add("count", arguments, count, data_type(count))
-        plan.finishing.append(catalyst.alias(function.evaluateExpression(), output))
+        summed = arguments[0] if _measurable(arguments[0].type) else _widened(catalyst, arguments[0], total.type)
+        plan.add("sum", [summed], total, total.type)
+        plan.add("count", arguments, count, count.type)
+        plan.finishing.append(catalyst.alias(call.finished, output))
         return True
     return False
 
 
-def _plain(mode: str) -> bool:
-    return mode != "TRY"
-
-
 def _all_literal(function: Expression) -> bool:
-    return all(kind(child) == "Literal" and child.value() is not None for child in items(function.children()))
+    return all(child.is_literal and child.value is not None for child in function.children)
 
 
 def _filtered(catalyst: Catalyst, argument: Expression, condition: Expression | None) -> Expression:
@@ -153,6 +146,6 @@ def _filtered(catalyst: Catalyst, argument: Expression, condition: Expression | 
 
 def _widened(catalyst: Catalyst, argument: Expression, total: DataType) -> Expression:
     """Doubles are summed as doubles, whatever they were; whole numbers and decimals are summed as they are."""
-    if isinstance(total, DoubleType) and not isinstance(data_type(argument), DoubleType):
+    if isinstance(total, DoubleType) and not isinstance(argument.type, DoubleType):
         return catalyst.as_double(argument)
     return argument

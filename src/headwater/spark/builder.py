@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType
 
-from headwater.spark.catalyst import Catalyst, Expression, data_type
+from headwater.spark.catalyst import Catalyst, Expression
 from headwater.spark.flow import Edge, Flow, Native, Operator, Relation, Source
 from headwater.spark.vocabulary import check_type
 from headwater.views.kernel import Kernel
@@ -75,7 +75,7 @@ class FlowBuilder:
 
 def port_schema(prefix: str, columns: Sequence[Expression]) -> pa.Schema:
     """The columns of a port, by number."""
-    return pa.schema([(f"{prefix}{number}", arrow_type(data_type(column))) for number, column in enumerate(columns)])
+    return pa.schema([(f"{prefix}{number}", arrow_type(column.type)) for number, column in enumerate(columns)])
 
 
 def arrow_type(given: DataType) -> pa.DataType:

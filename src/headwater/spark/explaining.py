@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from headwater.engine.explanation import Explanation, Input, Operator, Origin
 from headwater.spark import flow
-from headwater.spark.catalyst import Expression, kind
+from headwater.spark.catalyst import Expression
 from headwater.spark.wording import condition, label, short
 from headwater.views.kernel import Work
 
@@ -65,9 +65,9 @@ def _step(step: flow.LinearStep, key: Sequence[Expression]) -> list[str]:
 
 
 def _computes(column: Expression) -> bool:
-    if kind(column) != "Alias":
-        return kind(column) != "AttributeReference"
-    return kind(column.child()) not in ("AttributeReference", "Literal")
+    if not column.is_alias:
+        return not column.is_attribute
+    return not column.child.is_attribute and not column.child.is_literal
 
 
 def _work(operator: flow.Operator, edges: Sequence[flow.Edge]) -> Work:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType
 
 from headwater.engine.arrangements import arrangement_of
-from headwater.spark.catalyst import Expression, Node, Substitution, children, conjuncts, identity, kind
+from headwater.spark.catalyst import Expression, Node, Substitution, conjuncts
 from headwater.views.kernel import Kernel
 
 
@@ -71,21 +71,21 @@ class Branch:
 
     def choice(self, columns: Sequence[Expression]) -> Choice | None:
         """Which columns of the producer these are, if the steps only choose, rename and leave out nulls."""
-        places = {identity(attribute): place for place, attribute in enumerate(self.binding) if attribute is not None}
+        places = {attribute.identity: place for place, attribute in enumerate(self.binding) if attribute is not None}
         present: list[int | None] = []
         for step in self.steps:
             if isinstance(step, Filter):
                 conditions = list(conjuncts(step.condition))
-                if any(kind(condition) != "IsNotNull" for condition in conditions):
+                if any(condition.kind != "IsNotNull" for condition in conditions):
                     return None
-                present += [_place(children(condition)[0], places) for condition in conditions]
+                present += [_place(condition.child, places) for condition in conditions]
             elif isinstance(step, Project):
-                made = [column for column in step.columns if kind(column) == "Alias"]
+                made = [column for column in step.columns if column.is_alias]
                 renamed = {
-                    identity(column): place for column in made if (place := _place(column.child(), places)) is not None
+                    column.identity: place for column in made if (place := _place(column.child, places)) is not None
                 }
                 # A union gives what is computed in one branch the number of another one's column.
-                hidden = {identity(column) for column in made}
+                hidden = {column.identity for column in made}
                 places = {number: place for number, place in places.items() if number not in hidden} | renamed
             else:
                 return None
@@ -109,7 +109,7 @@ class Relation:
 
     def known_as(self, output: Sequence[Expression], alias: Callable[[Expression, Expression], Expression]) -> Relation:
         """The same rows, with these attributes as columns. `alias` gives an expression the id of an attribute."""
-        if [identity(one) for one in self.output] == [identity(other) for other in output]:
+        if [one.identity for one in self.output] == [other.identity for other in output]:
             return self
         if all(branch.binding is self.output and not branch.steps for branch in self.branches):
             # Nothing has been computed yet: the producer's columns can go by other ids at once.
@@ -225,4 +225,4 @@ class Flow:
 
 def _place(expression: Expression, places: Mapping[int, int]) -> int | None:
     """Where a column is found, if it is one."""
-    return places.get(identity(expression)) if kind(expression) == "AttributeReference" else None
+    return places.get(expression.identity) if expression.is_attribute else None

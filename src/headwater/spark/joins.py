@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from headwater.spark.builder import FlowBuilder, Input, port_schema
-from headwater.spark.catalyst import Expression, data_type
+from headwater.spark.catalyst import Expression
 from headwater.spark.flow import Branch, Project, Relation
 from headwater.views.join import Join, JoinKind
 
@@ -61,8 +61,9 @@ class Joins:
         if exists is not None:
             attributes.append(exists)
             columns.append(exists)
-        on = " and ".join(f"{one.sql()} = {other.sql()}" for one, other in zip(left_key, right_key, strict=True))
-        operator = self._builder.add(f"{how} join", on or "every pair", kernel, inputs, [data_type(c) for c in columns])
+        on = " and ".join(f"{one.sql} = {other.sql}" for one, other in zip(left_key, right_key, strict=True))
+        types = [column.type for column in columns]
+        operator = self._builder.add(f"{how} join", on or "every pair", kernel, inputs, types)
         output = [attribute for attribute in attributes if attribute is not None]
         return Relation((Branch(operator.number, attributes),), output)
 
@@ -85,5 +86,5 @@ class Joins:
 
     def _padded(self, relation: Relation, missing: Relation) -> Relation:
         catalyst = self._builder.catalyst
-        nulls = [catalyst.alias(catalyst.null(attribute.dataType()), attribute) for attribute in missing.output]
+        nulls = [catalyst.alias(catalyst.null(attribute), attribute) for attribute in missing.output]
         return relation.then(Project(nulls))

@@ -6,10 +6,9 @@ it gives them. State that was kept by another layout means something else, and m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
-from headwater.spark.catalyst import Catalyst, Expression, identity, kind, unaliased
+from headwater.spark.catalyst import Catalyst, Expression, unaliased
 from headwater.spark.flow import Edge, Expand, Filter, Flow, Generate, LinearStep, Operator
 
 
@@ -48,9 +47,9 @@ def _step(step: LinearStep, columns: _Columns) -> Iterator[str]:
             yield columns.text(step.generator)
             columns.add(step.outputs)
         case _:
-            made = [column for column in step.columns if kind(column) == "Alias"]
-            yield ", ".join(columns.text(column.child()) for column in made)
-            columns.add([column.toAttribute() for column in made])
+            made = [column for column in step.columns if column.is_alias]
+            yield ", ".join(columns.text(column.child) for column in made)
+            columns.add([column.attribute for column in made])
 
 
 class _Columns:
@@ -59,17 +58,17 @@ class _Columns:
     def __init__(self, catalyst: Catalyst) -> None:
         self._catalyst = catalyst
         self._attributes: dict[int, Expression] = {}
-        self._bound: Any = None
+        self._bound: Callable[[Expression], str] | None = None
 
     def add(self, attributes: Sequence[Expression | None]) -> None:
         for attribute in attributes:
             if attribute is not None:
                 # A later column may have the id of an earlier one, and hides it.
-                self._attributes.pop(identity(attribute), None)
-                self._attributes[identity(attribute)] = attribute
+                self._attributes.pop(attribute.identity, None)
+                self._attributes[attribute.identity] = attribute
         self._bound = None
 
     def text(self, expression: Expression) -> str:
         if self._bound is None:
-            self._bound = self._catalyst.columns(self._attributes.values())
-        return str(self._catalyst.bound(expression, self._bound).canonicalized().toString())
+            self._bound = self._catalyst.bound(self._attributes.values())
+        return self._bound(expression)

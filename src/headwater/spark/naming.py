@@ -6,13 +6,14 @@ SQL does not tell upper from lower case, so neither do names here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from headwater.errors import InvalidQuery
-from headwater.spark.catalyst import Catalyst, Node, items, kind
+from headwater.spark.catalyst import Catalyst
+from headwater.spark.catalyst.relations import is_statement, relations_read
 from headwater.spark.failures import query_failure, spark_fails
 
 
@@ -51,10 +52,10 @@ def names_read(catalyst: Catalyst, view: str, sql: str) -> set[str]:
         raise query_failure(view, sql, error) from error
     except Py4JJavaError as error:
         raise spark_fails(view, error) from error
-    if _is_statement(catalyst, plan):
+    if is_statement(catalyst, plan):
         # Spark would carry it out as soon as it is analyzed.
         raise InvalidQuery(view, "It is a statement that does something, not a query. Write a SELECT.")
-    return set(_relations(catalyst, plan))
+    return relations_read(catalyst, plan)
 
 
 def _check_names(views: Collection[str], topics: Sequence[str]) -> None:
@@ -65,24 +66,3 @@ def _check_names(views: Collection[str], topics: Sequence[str]) -> None:
             case = "" if name == other else ": SQL does not tell upper from lower case"
             raise InvalidQuery(name, f"It has the same name as {what} {other!r}{case}.")
         known[name.lower()] = ("view", name)
-
-
-def _is_statement(catalyst: Catalyst, node: Node) -> bool:
-    return catalyst.is_statement(node) or any(_is_statement(catalyst, child) for child in items(node.children()))
-
-
-def _relations(catalyst: Catalyst, node: Node) -> Iterator[str]:
-    if kind(node) == "UnresolvedRelation":
-        yield ".".join(items(node.multipartIdentifier()))
-    for inner in (*items(node.children()), *items(node.innerChildren())):
-        if catalyst.is_plan(inner):
-            yield from _relations(catalyst, inner)
-    for expression in items(node.expressions()):
-        yield from _in_expression(catalyst, expression)
-
-
-def _in_expression(catalyst: Catalyst, expression: object) -> Iterator[str]:
-    if catalyst.is_subquery(expression):
-        yield from _relations(catalyst, expression.plan())  # type: ignore[attr-defined]
-    for child in items(expression.children()):  # type: ignore[attr-defined]
-        yield from _in_expression(catalyst, child)

@@ -11,27 +11,17 @@ from headwater.errors import InternalError, UnsupportedQuery
 from headwater.log.topic import Topic
 from headwater.spark.aggregates import plan_aggregates
 from headwater.spark.builder import FlowBuilder, Input, port_schema
-from headwater.spark.catalyst import (
-    Catalyst,
-    Expression,
-    Node,
-    analyzed,
-    children,
-    data_type,
-    identity,
-    items,
-    kind,
-    option,
-    unaliased,
-    walk,
-)
+from headwater.spark.catalyst import Catalyst, Expression, plans, read_subquery, unaliased, walk
+from headwater.spark.catalyst.expressions import SortOrder
+from headwater.spark.catalyst.nodes import has_one_row
+from headwater.spark.catalyst.plans import Plan
+from headwater.spark.catalyst.settling import completed, is_open, order_below
 from headwater.spark.flow import Branch, Edge, Expand, Filter, Generate, Operator, Project, Relation
 from headwater.spark.joins import JOINS, Joins
-from headwater.spark.natives import Natives, is_session
+from headwater.spark.natives import Natives
 from headwater.spark.projection import GENERATORS
 from headwater.spark.pruning import expressions_of
 from headwater.spark.ranking import Ranking, is_row_number, ranking
-from headwater.spark.settling import completed, has_one_row, is_open, order_below
 from headwater.views.aggregate import Aggregate
 from headwater.views.publish import Publish
 from headwater.views.topk import Order, TopK
@@ -41,61 +31,63 @@ _LIMIT_MAX = 2**31 - 1
 _ORDER = (("_commit", LongType()), ("_offset", LongType()), ("_deleted", BooleanType()))
 _CONSTRUCTS = {"UnionLoop": "WITH RECURSIVE"}
 """What a node that is not supported is called in SQL."""
-_TRANSPARENT = frozenset({
-    "Sort", "LocalLimit", "SubqueryAlias", "View", "Repartition", "RepartitionByExpression", "RebalancePartitions",
-    "ReturnAnswer", "ResolvedHint",
-})  # fmt: skip
 
 
 class Planner:
     """Adds views to a flow. `leaf` says which relation a leaf of a plan stands for."""
 
-    def __init__(self, catalyst: Catalyst, leaf: Callable[[Node], Relation | None]) -> None:
+    def __init__(self, catalyst: Catalyst, leaf: Callable[[plans.Scan], Relation]) -> None:
         self.catalyst, self._leaf = catalyst, leaf
         self.builder = FlowBuilder(catalyst)
         self._joins, self._natives = Joins(self.builder), Natives(self.builder)
-        self._handlers: dict[str, Callable[[Node], Relation]] = {
-            "Project": self._project,
-            "Filter": self._filter,
-            "Join": self._join,
-            "Aggregate": self._aggregate,
-            "Window": self._window,
-            "Union": self._union,
-            "Expand": self._expand,
-            "Generate": self._generate,
-            "GlobalLimit": self._limit,
-            "Offset": self._limit,
-            "ArrowEvalPython": self._python,
-            "BatchEvalPython": self._python,
-            "OneRowRelation": self._one_row,
-            "LocalRelation": self._constant,
-            "Range": self._constant,
-        }
 
-    def relation(self, node: Node) -> Relation:
-        """What a node of a plan stands for. Raises `UnsupportedQuery`."""
-        found = self._leaf(node)
-        if found is not None:
-            return found
-        name = kind(node)
-        if name in _TRANSPARENT:
-            return self.relation(children(node)[0])
-        handler = self._handlers.get(name)
-        if handler is None:
-            construct = _CONSTRUCTS.get(name, name)
-            raise UnsupportedQuery(construct, f"Spark plans it as: {node.simpleString(100)}")
-        return handler(node)
+    def relation(self, plan: Plan) -> Relation:  # noqa: C901, PLR0912 (one case for each kind of node)
+        """What a plan stands for. Raises `UnsupportedQuery`."""
+        match plan:
+            case plans.Scan():
+                return self._leaf(plan)
+            case plans.Project():
+                return self._project(plan)
+            case plans.Filter():
+                return self._filter(plan)
+            case plans.Join():
+                return self._join(plan)
+            case plans.Aggregate():
+                return self._aggregate(plan)
+            case plans.Window():
+                return self._window(plan)
+            case plans.Union():
+                return self._union(plan)
+            case plans.Expand():
+                return self.relation(plan.child).then(Expand(plan.rows, plan.output), output=plan.output)
+            case plans.Generate():
+                return self._generate(plan)
+            case plans.Limit() | plans.Offset():
+                return self._limit(plan)
+            case plans.PythonFunctions():
+                return self._python(plan)
+            case plans.OneRow():
+                source = self.builder.add_source(None, pa.table({"_": pa.nulls(1, pa.bool_())}), [], [])
+                return Relation((Branch(source.number, []),), [])
+            case plans.Constant():
+                return self._constant(plan)
+            case plans.Unknown():
+                construct = _CONSTRUCTS.get(plan.kind, plan.kind)
+                raise UnsupportedQuery(construct, f"Spark plans it as: {plan.text}")
+            case _:
+                # It changes neither rows nor columns, and their order is nobody's who does not ask for it.
+                return self.relation(plan.child)
 
     def topic(self, topic: Topic, output: Sequence[Expression]) -> Relation:
         """The rows of a topic: a stream's records, or a table's newest row per key."""
         if not topic.key:
-            types = [data_type(attribute) for attribute in output]
+            types = [attribute.type for attribute in output]
             source = self.builder.add_source(topic.name, None, topic.schema.names, types)
             return Relation((Branch(source.number, output),), output)
         system = StructType([StructField(name, given) for name, given in _ORDER])
-        extra = items(analyzed(self.catalyst.relation(system)).output())
+        extra = self.catalyst.output(self.catalyst.analyzed(self.catalyst.relation(system)))
         records = [*output, *extra]
-        types = [data_type(attribute) for attribute in records]
+        types = [attribute.type for attribute in records]
         source = self.builder.add_source(topic.name, None, [*topic.schema.names, *system.names], types)
         schema = port_schema("c", output)
         names = dict(zip(topic.schema.names, schema.names, strict=True))
@@ -114,196 +106,175 @@ class Planner:
         """Whatever expression is left on an edge is evaluated row by row, where a subquery would be nothing at all."""
         for edge in edges:
             for expression in expressions_of(edge):
-                if "subquery" in expression.toString() and any(map(self.catalyst.is_subquery, walk(expression))):
+                if "subquery" in expression.text and any(map(self.catalyst.is_subquery, walk(expression))):
                     raise UnsupportedQuery("a subquery in this place", hint="Join with the subquery instead.")
 
     # Steps on edges.
 
-    def _project(self, node: Node) -> Relation:
-        ranked = ranking(node)
-        child = self._ranked(ranked) if ranked else self.relation(node.child())
-        relation, columns = self._attach(child, items(node.projectList()))
-        return relation.then(Project(columns), output=[column.toAttribute() for column in columns])
+    def _project(self, plan: plans.Project) -> Relation:
+        ranked = ranking(plan)
+        child = self._ranked(ranked) if ranked else self.relation(plan.child)
+        return self._projected(child, plan.columns)
 
-    def _filter(self, node: Node) -> Relation:
-        child = self.relation(node.child())
-        relation, (condition,) = self._attach(child, [node.condition()])
+    def _projected(self, child: Relation, columns: Sequence[Expression]) -> Relation:
+        relation, columns = self._attach(child, columns)
+        return relation.then(Project(columns), output=[column.attribute for column in columns])
+
+    def _filter(self, plan: plans.Filter) -> Relation:
+        child = self.relation(plan.child)
+        relation, (condition,) = self._attach(child, [plan.condition])
         return relation.then(Filter(condition), output=child.output)
 
-    def _union(self, node: Node) -> Relation:
-        output = items(node.output())
+    def _union(self, plan: plans.Union) -> Relation:
         branches: list[Branch] = []
-        for child in children(node):
+        for child in plan.children:
             relation = self.relation(child)
-            renamed = [self.catalyst.alias(old, new) for old, new in zip(relation.output, output, strict=True)]
+            renamed = [self.catalyst.alias(old, new) for old, new in zip(relation.output, plan.output, strict=True)]
             branches += relation.then(Project(renamed)).branches
-        return Relation(tuple(branches), output)
+        return Relation(tuple(branches), plan.output)
 
-    def _expand(self, node: Node) -> Relation:
-        rows = [items(row) for row in items(node.projections())]
-        output = items(node.output())
-        return self.relation(node.child()).then(Expand(rows, output), output=output)
-
-    def _generate(self, node: Node) -> Relation:
-        child = self.relation(node.child())
-        relation, (generator,) = self._attach(child, [node.generator()])
-        if kind(generator) not in GENERATORS:
+    def _generate(self, plan: plans.Generate) -> Relation:
+        child = self.relation(plan.child)
+        relation, (generator,) = self._attach(child, [plan.generator])
+        if generator.kind not in GENERATORS:
             raise UnsupportedQuery(
-                f"the generator {generator.prettyName()}",
+                f"the generator {generator.function_name}",
                 hint="explode, posexplode, inline, stack and json_tuple work.",
             )
-        made = items(node.generatorOutput())
-        return relation.then(Generate(generator, bool(node.outer()), made), output=items(node.output()))
+        return relation.then(Generate(generator, plan.outer, plan.made), output=plan.output)
 
-    def _python(self, node: Node) -> Relation:
+    def _python(self, plan: plans.PythonFunctions) -> Relation:
         """Functions in Python: Spark has taken them out of their expressions, and does so again when they are run."""
-        results = items(node.resultAttrs())
         columns = [
-            self.catalyst.alias(function, made) for function, made in zip(items(node.udfs()), results, strict=True)
+            self.catalyst.alias(function, made) for function, made in zip(plan.functions, plan.results, strict=True)
         ]
-        child = self.relation(children(node)[0])
-        return child.then(Project(columns), output=[*child.output, *results])
+        child = self.relation(plan.child)
+        return child.then(Project(columns), output=[*child.output, *plan.results])
 
-    def _one_row(self, node: Node) -> Relation:
-        source = self.builder.add_source(None, pa.table({"_": pa.nulls(1, pa.bool_())}), [], [])
-        return Relation((Branch(source.number, []),), [])
-
-    def _constant(self, node: Node) -> Relation:
-        output = items(node.output())
-        frame = self.catalyst.frame(node)
+    def _constant(self, plan: plans.Constant) -> Relation:
+        output = plan.output
+        frame = self.catalyst.frame(plan.node)
         # A table without columns would arrive at the tasks without rows.
         table = self.catalyst.collect(frame) if output else pa.table({"_": pa.nulls(frame.count(), pa.bool_())})
         if output:
             table = table.rename_columns([f"c{number}" for number in range(len(output))])
-        types = [data_type(attribute) for attribute in output]
+        types = [attribute.type for attribute in output]
         source = self.builder.add_source(None, table, table.column_names[: len(output)], types)
         return Relation((Branch(source.number, output),), output)
 
     # Operators.
 
-    def _join(self, node: Node) -> Relation:
-        name = kind(node.joinType())
-        if name not in JOINS:
-            raise UnsupportedQuery(f"{name} join")
-        found = self.catalyst.unapply("ExtractEquiJoinKeys", node)
-        left_key, right_key = (items(found[1]), items(found[2])) if found else ([], [])
-        condition = option(found[3] if found else node.condition())
-        left, right = self.relation(node.left()), self.relation(node.right())
-        how = JOINS[name]
+    def _join(self, plan: plans.Join) -> Relation:
+        if plan.kind not in JOINS:
+            raise UnsupportedQuery(f"{plan.kind} join")
+        how, exists, condition, single = JOINS[plan.kind], plan.exists, plan.condition, plan.kind == "LeftSingle"
+        left, right = self.relation(plan.left), self.relation(plan.right)
         output = [*left.output, *(() if how in ("semi", "anti", "existence") else right.output)]
-        exists = node.joinType().exists() if how == "existence" else None
         if exists is not None:
             output.append(exists)
-        left, left_key = self._attach(left, left_key)
-        right, right_key = self._attach(right, right_key)
+        left, left_key = self._attach(left, plan.left_key)
+        right, right_key = self._attach(right, plan.right_key)
         if condition is None:
-            joined = self._joins.matched(
-                how, left, right, left_key, right_key, exists=exists, single=name == "LeftSingle"
-            )
+            joined = self._joins.matched(how, left, right, left_key, right_key, exists=exists, single=single)
             return Relation(joined.branches, output)
         pairs = self._joins.matched("inner", left, right, left_key, right_key)
         attached, (condition,) = self._attach(pairs, [condition])
         pairs = attached.then(Filter(condition), output=pairs.output)
         if how == "inner":
             return Relation(pairs.branches, output)
-        if name == "LeftSingle":
+        if single:
             raise UnsupportedQuery(
                 "a scalar subquery whose condition is not an equality",
                 hint="Let the subquery aggregate its rows: max(...), for example.",
             )
         return Relation(self._joins.unmatched(how, left, right, pairs, exists).branches, output)
 
-    def _aggregate(self, node: Node) -> Relation:
-        found = self.catalyst.unapply("PhysicalAggregation", node)
-        plan = plan_aggregates(self.catalyst, items(found[1])) if found else None
-        if not found or plan is None or any(map(is_session, items(node.groupingExpressions()))):
-            return self._native_aggregate(node)
-        grouping = items(found[0])
-        child, attached = self._attach(self.relation(found[3]), [*plan.arguments, *map(unaliased, grouping)])
-        arguments, keys = attached[: len(plan.arguments)], attached[len(plan.arguments) :]
+    def _aggregate(self, plan: plans.Aggregate) -> Relation:
+        calls = None if plan.calls is None else plan_aggregates(self.catalyst, plan.calls)
+        if calls is None or any(key.is_session for key in plan.keys):
+            return self._native_aggregate(plan)
+        grouping = plan.grouping
+        child, attached = self._attach(self.relation(plan.child), [*calls.arguments, *map(unaliased, grouping)])
+        arguments, keys = attached[: len(calls.arguments)], attached[len(calls.arguments) :]
         keys = [self.catalyst.normalized(expression) for expression in keys]
         schema = port_schema("c", [*keys, *arguments])
         names = schema.names
-        kernel = Aggregate(tuple(names[: len(keys)]), plan.functions(names[len(keys) :]), schema, plan.adds_up)
-        detail = ", ".join(str(key.sql()) for key in keys) or "everything"
-        types = [*(data_type(key) for key in keys), *plan.types]
+        kernel = Aggregate(tuple(names[: len(keys)]), calls.functions(names[len(keys) :]), schema, calls.adds_up)
+        detail = ", ".join(key.sql for key in keys) or "everything"
+        types = [*(key.type for key in keys), *calls.types]
         operator = self.builder.add(
-            "aggregate" if plan.types else "distinct",
+            "aggregate" if calls.types else "distinct",
             detail,
             kernel,
             {"rows": Input(child, [*keys, *arguments])},
             types,
         )
-        binding = [*(expression.toAttribute() for expression in grouping), *plan.outputs]
-        relation = Relation((Branch(operator.number, binding),), binding).then(Project(plan.finishing))
-        relation, results = self._attach(Relation(relation.branches, [*binding, *plan.results]), items(found[2]))
-        return relation.then(Project(results), output=[result.toAttribute() for result in results])
+        binding = [*(expression.attribute for expression in grouping), *calls.outputs]
+        relation = Relation((Branch(operator.number, binding),), binding).then(Project(calls.finishing))
+        relation, results = self._attach(Relation(relation.branches, [*binding, *calls.results]), plan.results)
+        return relation.then(Project(results), output=[result.attribute for result in results])
 
-    def _native_aggregate(self, node: Node) -> Relation:
-        given = self.relation(node.child())
-        keys = items(node.groupingExpressions())
-        if any("map<" in data_type(key).simpleString() for key in keys):
+    def _native_aggregate(self, plan: plans.Aggregate) -> Relation:
+        given, keys = self.relation(plan.child), plan.keys
+        if any("map<" in key.type.simpleString() for key in keys):
             # Spark sorts the entries of such a key, and turns nulls into zeros where it compiles that.
             raise UnsupportedQuery(
                 "a map as a key of this aggregate", hint="Group by map_entries(...) or to_json(...)."
             )
-        child, attached = self._attach(given, [*keys, *items(node.aggregateExpressions())])
+        child, attached = self._attach(given, [*keys, *plan.named])
         keys, named = attached[: len(keys)], attached[len(keys) :]
-        added = {identity(column) for column in child.output[len(given.output) :]}
+        added = {column.identity for column in child.output[len(given.output) :]}
         if any(_used_outside(expression, added, keys) for expression in named):
             raise UnsupportedQuery("a scalar subquery beside this aggregate", hint="Join with the subquery instead.")
-        return self._natives.aggregate(node, child, keys, named)
+        return self._natives.aggregate(plan, child, keys, named)
 
-    def _window(self, node: Node) -> Relation:
-        given = self.relation(node.child())
-        stated = items(node.orderSpec())
-        if not stated and any(is_row_number(named) for named in items(node.windowExpressions())):
+    def _window(self, plan: plans.Window) -> Relation:
+        given = self.relation(plan.child)
+        if not plan.order and any(map(is_row_number, plan.columns)):
             raise _limit_without_order()
-        order = order_below(node.child())
+        order = order_below(plan.child)
         if not order:
-            is_dependent = any(is_open(unaliased(named)) for named in items(node.windowExpressions()))
+            is_dependent = any(is_open(unaliased(named)) for named in plan.columns)
             # The order of a single row, or of rows that are all the same, is removed.
-            if is_dependent and not has_one_row(node.child()) and not _all_alike(node.child()):
+            if is_dependent and not has_one_row(plan) and not _all_alike(plan.child):
                 raise InternalError("The optimizer has moved a window away from the order of its rows.")
-            order = completed(self.catalyst, stated, given.output)
-        return self._natives.window(node, given, [*stated, *order])
+            order = completed(self.catalyst, plan.order, given.output)
+        return self._natives.window(plan, given, [*plan.order, *order])
 
     def _ranked(self, given: Ranking) -> Relation:
         """The first rows of each group."""
         window = given.window
-        child = self.relation(window.child())
-        stated, partition = items(window.orderSpec()), items(window.partitionSpec())
+        child = self.relation(window.child)
         # LIMIT in a correlated subquery becomes a row number without an order over rows that are sorted.
-        order = [*stated, *order_below(window.child(), of_first_rows=not stated)]
-        if not order and not _all_alike(window.child(), partition):
+        order = [*window.order, *order_below(window.child, of_first_rows=not window.order)]
+        if not order and not _all_alike(window.child, window.partition):
             raise _limit_without_order()
         limit = _LIMIT_MAX if given.last is None else max(0, given.last - given.first + 1)
-        relation = self._top(child, order, limit, given.first - 1, partition=partition)
+        relation = self._top(child, order, limit, given.first - 1, partition=window.partition)
         for condition in given.conditions:
             attached, (kept,) = self._attach(relation, [condition])
             relation = attached.then(Filter(kept), output=relation.output)
         return relation
 
-    def _limit(self, node: Node) -> Relation:
-        cuts: list[tuple[str, int]] = []
+    def _limit(self, plan: Plan) -> Relation:
+        cuts: list[plans.Limit | plans.Offset] = []
         projects = []
-        while kind(node) != "Sort" and not _all_alike(node):
-            name = kind(node)
-            if name == "GlobalLimit":
-                cuts.append((name, int(node.limitExpr().eval(None))))
-            elif name == "Offset":
-                cuts.append((name, int(node.offsetExpr().eval(None))))
-            elif name == "Project":
-                projects.append(items(node.projectList()))
-            elif name != "LocalLimit":
-                raise _limit_without_order()
-            node = children(node)[0]
+        while not isinstance(plan, plans.Sort) and not _all_alike(plan):
+            match plan:
+                case plans.Limit() | plans.Offset():
+                    cuts.append(plan)
+                case plans.Project():
+                    projects.append(plan.columns)
+                case plans.LocalLimit():
+                    pass
+                case _:
+                    raise _limit_without_order()
+            plan = plan.child
         limit, offset = _reach(cuts)
-        below, orders = (node.child(), items(node.order())) if kind(node) == "Sort" else (node, [])
+        below, orders = (plan.child, plan.order) if isinstance(plan, plans.Sort) else (plan, [])
         relation = self._top(self.relation(below), orders, limit, offset)
-        for given in reversed(projects):
-            relation, columns = self._attach(relation, given)
-            relation = relation.then(Project(columns), output=[column.toAttribute() for column in columns])
+        for columns in reversed(projects):
+            relation = self._projected(relation, columns)
         return relation
 
     def _top(
@@ -314,7 +285,7 @@ class Planner:
         offset: int,
         partition: Sequence[Expression] = (),
     ) -> Relation:
-        child, keys = self._attach(given, [*(order.child() for order in orders), *partition])
+        child, keys = self._attach(given, [*(order.child for order in orders), *partition])
         groups = [self.catalyst.normalized(expression) for expression in keys[len(orders) :]]
         keys = keys[: len(orders)]
         columns = list(child.output)
@@ -326,16 +297,16 @@ class Planner:
         for name, given_order in zip(names, orders, strict=False):
             # A column that was decided by before, or is the same in the whole group, decides nothing.
             if name not in key and name not in order:
-                ascends, nulls = kind(given_order.direction()), kind(given_order.nullOrdering())
-                order[name] = Order(name, "Desc" in ascends, "First" in nulls)
+                stated = SortOrder.of(given_order)
+                order[name] = Order(name, stated.descending, stated.nulls_first)
         kernel = TopK(schema, key, tuple(order.values()), limit, offset)
-        detail = ", ".join(str(order.sql()) for order in orders)
+        detail = ", ".join(order.sql for order in orders)
         if groups:
-            detail += f" per {', '.join(str(group.sql()) for group in groups)}"
-        types = [data_type(column) for column in columns]
+            detail += f" per {', '.join(group.sql for group in groups)}"
+        types = [column.type for column in columns]
         operator = self.builder.add(f"top {limit}", detail, kernel, {"rows": Input(child, columns)}, types)
         # What rows were ordered by can be ordered by again above, even if it is no column of the result.
-        hidden = [column if kind(column) == "AttributeReference" else None for column in columns[len(child.output) :]]
+        hidden = [column if column.is_attribute else None for column in columns[len(child.output) :]]
         return Relation((Branch(operator.number, [*child.output, *hidden]),), given.output)
 
     def _attach(self, relation: Relation, expressions: Sequence[Expression]) -> tuple[Relation, list[Expression]]:
@@ -344,49 +315,46 @@ class Planner:
         columns: dict[int, Expression] = {}
         seen: list[tuple[Expression, int]] = []
         for given in expressions:
-            text = str(given.toString())
-            expression = self._with_sorted_maps(given) if "mapsort(" in text else given
-            if "subquery" not in text:
+            expression = self._with_sorted_maps(given) if "mapsort(" in given.text else given
+            if "subquery" not in given.text:
                 rewritten.append(expression)
                 continue
             for part in walk(expression):
-                if not self.catalyst.is_subquery(part) or identity(part) in columns:
+                if not self.catalyst.is_subquery(part) or part.identity in columns:
                     continue
-                if kind(part) != "ScalarSubquery":
-                    raise UnsupportedQuery(f"{kind(part)} in this place")
+                if part.kind != "ScalarSubquery":
+                    raise UnsupportedQuery(f"{part.kind} in this place")
                 # The same subquery in two places has two ids.
-                known = next((number for other, number in seen if other.semanticEquals(part)), None)
+                known = next((number for other, number in seen if other.same_as(part)), None)
                 if known is None:
-                    below = self.relation(part.plan())
+                    below = self.relation(read_subquery(self.catalyst, part))
                     relation = self._joins.matched("left", relation, below, [], [], single=True)
-                    columns[identity(part)] = below.output[0]
-                    seen.append((part, identity(part)))
+                    columns[part.identity] = below.output[0]
+                    seen.append((part, part.identity))
                 else:
-                    columns[identity(part)] = columns[known]
+                    columns[part.identity] = columns[known]
             rewritten.append(self._replaced(expression, columns))
         return relation, rewritten
 
     def _with_sorted_maps(self, expression: Expression) -> Expression:
         """The expression with maps sorted in our way where Spark sorts them: keys of groups, for example."""
-        below = [self._with_sorted_maps(child) for child in children(expression)]
-        if kind(expression) == "MapSort":
+        below = [self._with_sorted_maps(child) for child in expression.children]
+        if expression.kind == "MapSort":
             return self.catalyst.sorted_map(below[0])
-        return expression.withNewChildren(self.catalyst.sequence(below)) if below else expression
+        return self.catalyst.with_children(expression, below) if below else expression
 
     def _replaced(self, expression: Expression, columns: Mapping[int, Expression]) -> Expression:
         if self.catalyst.is_subquery(expression):
-            return columns[identity(expression)]
-        below = children(expression)
-        if not below:
-            return expression
-        return expression.withNewChildren(self.catalyst.sequence([self._replaced(child, columns) for child in below]))
+            return columns[expression.identity]
+        below = [self._replaced(child, columns) for child in expression.children]
+        return self.catalyst.with_children(expression, below) if below else expression
 
 
 def _placed(columns: list[Expression], expression: Expression) -> int:
     """The place of an expression among columns, to which it is added if it is not one of them."""
-    if kind(expression) == "AttributeReference":
+    if expression.is_attribute:
         for place, column in enumerate(columns):
-            if kind(column) == "AttributeReference" and identity(column) == identity(expression):
+            if column.is_attribute and column.identity == expression.identity:
                 return place
     columns.append(expression)
     return len(columns) - 1
@@ -394,31 +362,31 @@ def _placed(columns: list[Expression], expression: Expression) -> int:
 
 def _used_outside(expression: Expression, columns: Collection[int], keys: Sequence[Expression]) -> bool:
     """Whether one of these columns is used, but neither by an aggregate function nor as a key of the group."""
-    if kind(expression) == "AggregateExpression" or any(key.semanticEquals(expression) for key in keys):
+    if expression.call is not None or any(key.same_as(expression) for key in keys):
         return False
-    if kind(expression) == "AttributeReference":
-        return identity(expression) in columns
-    return any(_used_outside(child, columns, keys) for child in children(expression))
+    if expression.is_attribute:
+        return expression.identity in columns
+    return any(_used_outside(child, columns, keys) for child in expression.children)
 
 
-def _all_alike(node: Node, partition: Sequence[Expression] = ()) -> bool:
+def _all_alike(plan: Plan, partition: Sequence[Expression] = ()) -> bool:
     """Whether all rows (of a partition) are the same, so that no order is needed: an EXISTS becomes such a query."""
-    while kind(node) in ("Repartition", "RepartitionByExpression"):
-        node = node.child()
-    if kind(node) != "Project":
+    while isinstance(plan, plans.Repartition):
+        plan = plan.child
+    if not isinstance(plan, plans.Project):
         return False
-    same = {identity(one) for one in partition if kind(one) == "AttributeReference"}
-    return all(kind(unaliased(one)) == "Literal" or identity(one) in same for one in items(node.projectList()))
+    same = {key.identity for key in partition if key.is_attribute}
+    return all(unaliased(column).is_literal or column.identity in same for column in plan.columns)
 
 
-def _reach(cuts: Sequence[tuple[str, int]]) -> tuple[int, int]:
+def _reach(cuts: Sequence[plans.Limit | plans.Offset]) -> tuple[int, int]:
     """Limit and offset of several LIMIT and OFFSET, the outermost first."""
     limit, offset = _LIMIT_MAX, 0
-    for name, count in reversed(cuts):
-        if name == "GlobalLimit":
-            limit = min(limit, count)
+    for cut in reversed(cuts):
+        if isinstance(cut, plans.Limit):
+            limit = min(limit, cut.count)
         else:
-            offset, limit = offset + count, limit if limit == _LIMIT_MAX else max(0, limit - count)
+            offset, limit = offset + cut.count, limit if limit == _LIMIT_MAX else max(0, limit - cut.count)
     return limit, offset
 
 

@@ -23,8 +23,9 @@ from headwater.errors import HeadwaterError, InternalError, InvalidQuery, Unsupp
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
 from headwater.spark.builder import arrow_type
-from headwater.spark.catalyst import Catalyst, Expression, Node, analyzed, data_type, items, kind
-from headwater.spark.determinism import settled
+from headwater.spark.catalyst import Catalyst, Expression, plans, read
+from headwater.spark.catalyst.determinism import settled
+from headwater.spark.catalyst.relations import analyze
 from headwater.spark.explaining import explain
 from headwater.spark.failures import (
     breakdown,
@@ -183,7 +184,7 @@ class Program:
         nullable = StructType([StructField(field.name, field.dataType) for field in self._schemas[name].fields])
         frame = self.catalyst.relation(nullable)
         frame.createOrReplaceTempView(f"`{name}`")
-        self._leaves[int(analyzed(frame).rdd().id())] = name
+        self._leaves[self.catalyst.relation_number(frame)] = name
 
     def _plan(self, name: str, sql: str) -> None:
         """Plans a view by its SQL and by what it reads alone, whatever was planned before it."""
@@ -197,11 +198,10 @@ class Program:
         builder = self._planner.builder
         operators, edges = len(builder.flow.operators), len(builder.flow.edges)
         try:
-            plan = settled(self.catalyst, sql, self.catalyst.analyze(sql))
-            output = items(plan.plan.output())
-            names = _names(name, output)
-            relation = self._planner.relation(self.catalyst.optimize(plan.plan))
-            types = [data_type(attribute) for attribute in relation.output]
+            plan = settled(self.catalyst, sql, analyze(self.catalyst, sql))
+            names = _names(name, self.catalyst.output(plan.plan))
+            relation = self._planner.relation(read(self.catalyst, self.catalyst.optimize(plan.plan)))
+            types = [attribute.type for attribute in relation.output]
             schema = pa.schema([(column, arrow_type(given)) for column, given in zip(names, types, strict=True)])
             self._planner.publish(name, relation, schema)
             self._planner.check_subqueries(builder.flow.edges[edges:])
@@ -226,19 +226,16 @@ class Program:
     def _breakdown(self, name: str, sql: str, error: Py4JError) -> HeadwaterError:
         """What to say when planning breaks down: if Spark's own does so, too, the SQL has to change."""
         try:
-            self.catalyst.optimize(self.catalyst.analyze(sql))
+            self.catalyst.optimize(analyze(self.catalyst, sql))
         except Py4JJavaError as own:
             return spark_fails(name, own)
         return InternalError(f"View {name!r} cannot be planned: {str(error).splitlines()[0]}")
 
-    def _leaf(self, node: Node) -> Relation | None:
-        if kind(node) != "LogicalRDD":
-            return None
-        name = self._leaves[int(node.rdd().id())]
-        output = items(node.output())
+    def _leaf(self, scan: plans.Scan) -> Relation:
+        name = self._leaves[scan.relation]
         if name not in self._relations:
-            self._relations[name] = self._planner.topic(self._topics[name], output)
-        return self._relations[name].known_as(output, self.catalyst.alias)
+            self._relations[name] = self._planner.topic(self._topics[name], scan.output)
+        return self._relations[name].known_as(scan.output, self.catalyst.alias)
 
 
 def topic_schema(topic: Topic) -> StructType:
@@ -249,7 +246,7 @@ def topic_schema(topic: Topic) -> StructType:
 
 
 def _names(view: str, output: Sequence[Expression]) -> list[str]:
-    names = [str(attribute.name()) for attribute in output]
+    names = [attribute.name for attribute in output]
     folded = [name.lower() for name in names]
     for name in names:
         if folded.count(name.lower()) > 1:

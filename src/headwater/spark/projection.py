@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from headwater.spark.catalyst import Catalyst, Expression, analyzed, children, identity, items, kind
+from headwater.spark.catalyst import Catalyst, Expression
 from headwater.spark.flow import Edge, Expand, Filter, Generate, LinearStep, Project
 from headwater.spark.slots import NOTES, PACKED, PARCELS, ROUTE, TASK, WEIGHT, Slots
 
@@ -68,7 +68,7 @@ class _Projection:
         for edge in edges:
             for slot, attribute in zip(produced[edge.branch.producer], edge.branch.binding, strict=False):
                 if attribute is not None:
-                    self._values[edge.number][identity(attribute)] = (attribute, columns[slot])
+                    self._values[edge.number][attribute.identity] = (attribute, columns[slot])
 
     def take(self, steps: Sequence[tuple[Edge, LinearStep]]) -> None:
         """One step of each edge."""
@@ -100,21 +100,21 @@ class _Projection:
         targets: list[tuple[int, Expression, str | Expression]] = []
         for edge, step in steps:
             for column in step.columns:
-                if kind(column) != "Alias":
+                if not column.is_alias:
                     continue
-                value = self._substituted(edge, column.child())
-                if kind(value) == "AttributeReference":
-                    targets.append((edge.number, column.toAttribute(), value))
+                value = self._substituted(edge, column.child)
+                if value.is_attribute:
+                    targets.append((edge.number, column.attribute, value))
                 else:
                     value = self._only_mine(edge, value)
                     name = self._name()
                     made[name] = self._guarded(edge, self._catalyst.column(value)).alias(name)
-                    targets.append((edge.number, column.toAttribute(), name))
+                    targets.append((edge.number, column.attribute, name))
         if made:
             self._rows = self._rows.select("*", *made.values())
         columns = self._columns() if made else {}
-        for edge_number, attribute, value in targets:
-            self._set(edge_number, attribute, columns[value] if isinstance(value, str) else value)
+        for number, attribute, found in targets:
+            self._set(number, attribute, columns[found] if isinstance(found, str) else found)
 
     def _expand(self, edge: Edge, step: Expand) -> None:
         rows = [
@@ -128,7 +128,7 @@ class _Projection:
         self._set_all(edge, step.outputs, list(parts))
 
     def _generate(self, edge: Edge, step: Generate) -> None:
-        name, below = kind(step.generator), children(step.generator)
+        name, below = step.generator.kind, step.generator.children
         made = [self._name() for _ in step.outputs]
         if name in _GENERATORS:
             given = self._now(edge, below[0])
@@ -142,24 +142,22 @@ class _Projection:
             generated = _GENERATORS[name](self._guarded(edge, given))
         elif name == "Stack":
             values = [self._now(edge, expression) for expression in below[1:]]
-            generated = F.inline_outer(self._guarded(edge, _stacked(int(below[0].eval(None)), values, made)))
+            generated = F.inline_outer(self._guarded(edge, _stacked(int(str(below[0].value)), values, made)))
         else:
             # JsonTuple: one row for each, whose columns are null if the text is.
             text = self._catalyst.expression(self._guarded(edge, self._now(edge, below[0])))
             names = [self._substituted(edge, expression) for expression in below[1:]]
-            generated = self._catalyst.column(step.generator.withNewChildren(self._catalyst.sequence([text, *names])))
+            generated = self._catalyst.column(self._catalyst.with_children(step.generator, [text, *names]))
         self._rows = self._rows.select("*", generated.alias(*made))
         self._set_all(edge, step.outputs, made)
 
     def _only_mine(self, edge: Edge, value: Expression) -> Expression:
         """A function in Python is called for all rows, whatever stands around it: it is told which ones are its own."""
-        if kind(value) != "PythonUDF":
+        if value.kind != "PythonUDF":
             return value
-        mine = self._catalyst.expressions.EqualTo(self._columns()[EDGE], self._catalyst.expression(F.lit(edge.number)))
-        arguments = [self._catalyst.only_if(mine, self._only_mine(edge, argument)) for argument in children(value)]
-        parts = [value.productElement(number) for number in range(value.productArity())]
-        parts[3] = self._catalyst.sequence([*arguments, mine])
-        return value.makeCopy(self._catalyst.array(parts))
+        mine = self._catalyst.equal(self._columns()[EDGE], self._catalyst.expression(F.lit(edge.number)))
+        arguments = [self._catalyst.only_if(mine, self._only_mine(edge, argument)) for argument in value.children]
+        return self._catalyst.with_arguments(value, [*arguments, mine])
 
     def _now(self, edge: Edge, expression: Expression) -> Column:
         """An expression over the columns as they are now."""
@@ -172,7 +170,7 @@ class _Projection:
         return known(expression)
 
     def _set(self, edge: int, attribute: Expression, value: Expression) -> None:
-        self._values[edge][identity(attribute)] = (attribute, value)
+        self._values[edge][attribute.identity] = (attribute, value)
         self._substitutions.pop(edge, None)
 
     def _set_all(self, edge: Edge, attributes: Sequence[Expression], names: Sequence[str]) -> None:
@@ -181,7 +179,7 @@ class _Projection:
             self._set(edge.number, attribute, columns[name])
 
     def _columns(self) -> dict[str, Expression]:
-        return {str(attribute.name()): attribute for attribute in items(analyzed(self._rows).output())}
+        return {attribute.name: attribute for attribute in self._catalyst.output(self._catalyst.analyzed(self._rows))}
 
     def _name(self) -> str:
         self._count += 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from headwater.spark.catalyst import Expression, identity, items
+from headwater.spark.catalyst import Expression
 from headwater.spark.flow import Branch, Edge, Expand, Filter, Flow, Generate, LinearStep, Operator, Source
 
 
@@ -77,7 +77,7 @@ def _used(flow: Flow, producer: int) -> set[int]:
             used |= {
                 place
                 for place, attribute in enumerate(edge.branch.binding)
-                if attribute is not None and identity(attribute) in wanted
+                if attribute is not None and attribute.identity in wanted
             }
     return used
 
@@ -97,7 +97,7 @@ def _references(edge: Edge) -> set[int]:
     """The ids of all attributes that an edge's expressions name."""
     found: set[int] = set()
     for expression in expressions_of(edge):
-        found |= {identity(attribute) for attribute in items(expression.references().toSeq())}
+        found |= expression.references
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwater.spark.catalyst import Expression, Node, children, conjuncts, identity, items, kind, unaliased
+from headwater.spark.catalyst import Expression, conjuncts, plans, unaliased
 
 _TURNED = {
     "LessThan": "GreaterThan",
@@ -20,32 +20,32 @@ _TURNED = {
 class Ranking:
     """Rows `first` to `last` (None: all) of each partition of a window's child, and what else is asked of them."""
 
-    window: Node
+    window: plans.Window
     first: int
     last: int | None
     conditions: Sequence[Expression]
 
 
-def ranking(node: Node) -> Ranking | None:
+def ranking(plan: plans.Project) -> Ranking | None:
     """What a projection over a filter over a window stands for, if it is that."""
-    below = node.child()
-    if kind(below) != "Filter" or kind(below.child()) != "Window":
+    below = plan.child
+    if not isinstance(below, plans.Filter) or not isinstance(below.child, plans.Window):
         return None
-    window = below.child()
+    window = below.child
     # Spark may add columns of its own that are taken as they are.
-    named = [one for one in items(window.windowExpressions()) if kind(one) == "Alias"]
+    named = [column for column in window.columns if column.is_alias]
     if len(named) != 1 or not is_row_number(named[0]):
         return None
-    number = identity(named[0])
-    if any(_refers(expression, number) for expression in items(node.projectList())):
+    number = named[0].identity
+    if any(number in column.references for column in plan.columns):
         return None
     first, last, others = 1, None, []
-    for condition in conjuncts(below.condition()):
+    for condition in conjuncts(below.condition):
         bounds = _bounds(condition, number)
         if bounds is not None:
             first = max(first, bounds[0])
             last = bounds[1] if last is None else min(last, bounds[1] if bounds[1] is not None else last)
-        elif _refers(condition, number):
+        elif number in condition.references:
             return None
         else:
             others.append(condition)
@@ -54,23 +54,21 @@ def ranking(node: Node) -> Ranking | None:
 
 def is_row_number(named: Expression) -> bool:
     """Whether a column of a window is row_number()."""
-    given = unaliased(named)
-    return kind(given) == "WindowExpression" and kind(given.windowFunction()) == "RowNumber"
+    function = unaliased(named).window_function
+    return function is not None and function.kind == "RowNumber"
 
 
 def _bounds(condition: Expression, number: int) -> tuple[int, int | None] | None:
     """The first and the last number that a comparison of the row number allows."""
-    name = kind(condition)
+    name = condition.kind
     if name not in _TURNED:
         return None
-    left, right = children(condition)
-    if kind(left) == "Literal":
+    left, right = condition.children
+    if left.is_literal:
         left, right, name = right, left, _TURNED[name]
-    if kind(left) != "AttributeReference" or identity(left) != number or kind(right) != "Literal":
+    if not left.is_attribute or left.identity != number or not right.is_literal or right.value is None:
         return None
-    if right.value() is None:
-        return None
-    value = int(right.value())
+    value = int(str(right.value))
     return {
         "LessThan": (1, value - 1),
         "LessThanOrEqual": (1, value),
@@ -78,7 +76,3 @@ def _bounds(condition: Expression, number: int) -> tuple[int, int | None] | None
         "GreaterThanOrEqual": (value, None),
         "EqualTo": (value, value),
     }[name]
-
-
-def _refers(expression: Expression, number: int) -> bool:
-    return any(identity(attribute) == number for attribute in items(expression.references().toSeq()))

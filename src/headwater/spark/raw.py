@@ -13,9 +13,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from headwater.spark.catalyst import Catalyst, analyzed, with_dotted_names
-from headwater.spark.determinism import with_sorted_sets
-from headwater.spark.disturbing import disturbed
+from headwater.spark.catalyst import Catalyst
+from headwater.spark.catalyst.determinism import with_sorted_sets
+from headwater.spark.catalyst.disturbing import disturbed
+from headwater.spark.catalyst.relations import with_dotted_names
 from headwater.spark.session import SQL_SETTINGS
 
 _KEPT = {"spark.sql.session.timeZone": "UTC"}
@@ -56,7 +57,7 @@ class RawSpark:
         frame = self.session.sql(with_dotted_names(self._catalyst, sql))
         if not sorted_sets and seed is None:
             return frame
-        plan = analyzed(frame)
+        plan = self._catalyst.analyzed(frame)
         if sorted_sets:
             plan = with_sorted_sets(self._catalyst, plan)
         if seed is not None:

@@ -14,7 +14,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from headwater.spark.catalyst import Catalyst, analyzed, data_type, identity, items
+from headwater.spark.catalyst import Catalyst
 from headwater.spark.flow import Edge, Flow, Native, Operator
 from headwater.spark.parcels import Route
 from headwater.spark.projection import project
@@ -41,11 +41,11 @@ class Template:
                     (operator.native.rows, operator.native.inputs),
                     (operator.native.results, operator.native.outputs),
                 ):
-                    self._produced[number] = self._slots.place([data_type(column) for column in columns])
+                    self._produced[number] = self._slots.place([column.type for column in columns])
             if operator.number in read_by_spark:
                 self._produced[operator.number] = self._slots.place(operator.types)
         self._ports = {
-            edge.number: self._slots.place([data_type(column) for column in edge.columns]) for edge in flow.projected
+            edge.number: self._slots.place([column.type for column in edge.columns]) for edge in flow.projected
         }
         self._nulls = {slot: F.lit(None).cast(given).alias(slot) for slot, given in self._slots.types.items()}
         self._unpacked = (
@@ -162,11 +162,12 @@ class Template:
 
     def _native(self, mine: DataFrame, native: Native, tasks: int) -> DataFrame:
         catalyst = self._catalyst
-        columns = {str(attribute.name()): attribute for attribute in items(analyzed(mine).output())}
+        below = catalyst.analyzed(mine)
+        columns = {attribute.name: attribute for attribute in catalyst.output(below)}
         slots = zip(native.inputs, self._produced[native.rows], strict=True)
-        now = catalyst.substitution({identity(one): (one, columns[slot]) for one, slot in slots})
-        node = native.build(analyzed(mine), now, tasks)
-        placed = dict(zip(self._produced[native.results], items(node.output()), strict=True))
+        now = catalyst.substitution({one.identity: (one, columns[slot]) for one, slot in slots})
+        node = native.build(below, now, tasks)
+        placed = dict(zip(self._produced[native.results], catalyst.output(node), strict=True))
         selected = [F.lit(native.results).cast("int").alias(ROUTE), *self._unpacked]
         for slot, given in self._slots.types.items():
             selected.append(

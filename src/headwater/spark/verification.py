@@ -24,14 +24,15 @@ from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.spark.catalyst import Catalyst
-from headwater.spark.determinism import CORRECTED, SETS, settled
-from headwater.spark.disturbing import DISTURBING_SETTINGS
+from headwater.spark.catalyst.determinism import CORRECTED, SETS, settled
+from headwater.spark.catalyst.disturbing import DISTURBING_SETTINGS
+from headwater.spark.catalyst.relations import analyze
+from headwater.spark.catalyst.settling import CONSTANT_KEYS_RULE
 from headwater.spark.failures import spark_fails, unexpected, view_failure
 from headwater.spark.functions import register
 from headwater.spark.program import Program, topic_schema
 from headwater.spark.raw import FEW_ROWS, RawSpark
 from headwater.spark.session import own_session
-from headwater.spark.settling import CONSTANT_KEYS_RULE
 
 RUNS_MAX = 12
 """How often raw Spark is asked, at the most, before an answer that never changes counts as the only one."""
@@ -163,7 +164,7 @@ class Batches:
             self._frame(topic, rows).createOrReplaceTempView(f"`{name}`")
         for name, planned in self._program.views.items():
             if name in prefix.needed:
-                plan = settled(self._catalyst, planned.sql, self._catalyst.analyze(planned.sql)).plan
+                plan = settled(self._catalyst, planned.sql, analyze(self._catalyst, planned.sql)).plan
                 frame = self._catalyst.frame(plan)
                 # Where a rule decides, it decides once, no matter which process reads the view and how often.
                 table = self._collected(name, frame) if name in views or planned.rules else None

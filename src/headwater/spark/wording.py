@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from headwater.spark.catalyst import Expression, children, conjuncts, identity, kind, walk
+from headwater.spark.catalyst import Expression, conjuncts, walk
 from headwater.spark.flow import Operator
 
 EXPRESSION_LENGTH_MAX = 80
@@ -35,7 +35,7 @@ def label(operator: Operator) -> str:
 
 def short(expression: Expression) -> str:
     """An expression in one line, without what only Spark needs to know."""
-    return shortened(str(expression.sql()))
+    return shortened(expression.sql)
 
 
 def shortened(text: str) -> str:
@@ -48,15 +48,13 @@ def shortened(text: str) -> str:
 def condition(given: Expression, keys: Sequence[Expression] = ()) -> str:
     """A condition, without the tests for null that Spark adds where the rest implies them; nothing if that is all."""
     parts = list(conjuncts(given))
-    telling = [part for part in parts if kind(part) != "IsNotNull"]
+    telling = [part for part in parts if part.kind != "IsNotNull"]
     implied = _attributes([*telling, *keys])
-    return " AND ".join(short(part) for part in parts if part in telling or not _attributes(children(part)) <= implied)
+    return " AND ".join(short(part) for part in parts if part in telling or not _attributes(part.children) <= implied)
 
 
 def _attributes(expressions: Iterable[Expression]) -> set[int]:
-    return {
-        identity(part) for expression in expressions for part in walk(expression) if kind(part) == "AttributeReference"
-    }
+    return {part.identity for expression in expressions for part in walk(expression) if part.is_attribute}
 
 
 def _unwrapped(text: str) -> str:

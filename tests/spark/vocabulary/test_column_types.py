@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import xxhash64
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
-from headwater.spark.catalyst import nullable
+from headwater.spark.catalyst.types import nullable
 from headwater.spark.vocabulary import accepted_type
 from headwater.spark.vocabulary.types import KEPT
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headwater.spark.catalyst import Catalyst, Node, children, items, kind
-from headwater.spark.settling import CONSTANT_KEYS_RULE, in_settled_order
+from headwater.spark.catalyst.expressions import expressions
+from headwater.spark.catalyst.java import Java, Node, items, kind
+from headwater.spark.catalyst.nodes import in_settled_order
+from headwater.spark.catalyst.session import Catalyst
+from headwater.spark.catalyst.settling import CONSTANT_KEYS_RULE
 
 _DISTURBED = frozenset({"Aggregate", "Sort", "Window"})
 _RULES = (
@@ -27,17 +30,22 @@ DISTURBING_SETTINGS: Mapping[str, str] = {
 """Settings that a session needs for it: the optimizer would put everything in order again."""
 
 
-def disturbed(catalyst: Catalyst, node: Node, seed: int) -> Node:
+def disturbed(catalyst: Catalyst, plan: Node, seed: int) -> Node:
     """The analyzed plan with rows in an order of no meaning below every operator that may depend on it."""
-    below = [disturbed(catalyst, child, seed) for child in children(node)]
+    return Node(_disturbed(catalyst, plan.java, seed))
+
+
+def _disturbed(catalyst: Catalyst, node: Java, seed: int) -> Java:
+    below = [_disturbed(catalyst, child, seed) for child in items(node.children())]
     if not below:
         return node
     node = node.withNewChildren(catalyst.sequence(below))
-    columns = items(below[0].output())
+    columns = expressions(below[0].output())
     if kind(node) not in _DISTURBED or not columns:
         return node
-    order = catalyst.ascending(catalyst.expressions.XxHash64(catalyst.sequence(columns), seed))
+    order = catalyst.ascending(catalyst.hashed(columns, seed))
     # A sort directly below an exchange is removed, so rows are divided as the operator needs them before the sort.
-    keys = [catalyst.normalized(key) for key in items(node.partitionSpec())] if kind(node) == "Window" else []
+    keys = [catalyst.normalized(key) for key in expressions(node.partitionSpec())] if kind(node) == "Window" else []
     tasks = 1 if kind(node) == "Aggregate" else 2
-    return node.withNewChildren(catalyst.sequence([in_settled_order(catalyst, below[0], keys, [order], tasks)]))
+    ordered = in_settled_order(catalyst, Node(below[0]), keys, [order], tasks)
+    return node.withNewChildren(catalyst.sequence([ordered]))

@@ -11,8 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.spark.catalyst import Catalyst, Expression, Node, children, items, kind, unaliased
-from headwater.spark.settling import completed, in_settled_order, is_open
+from headwater.spark.catalyst.expressions import AggregateCall, Expression, expressions, unaliased
+from headwater.spark.catalyst.java import Java, Node, items, kind
+from headwater.spark.catalyst.nodes import in_settled_order
+from headwater.spark.catalyst.session import Catalyst
+from headwater.spark.catalyst.settling import completed, is_open
 from headwater.spark.vocabulary import Kind, Place, check, hashed_map, unorderable
 
 TIES = "ties in ORDER BY ... LIMIT are decided by all columns"
@@ -45,15 +48,15 @@ class Settled:
 def settled(catalyst: Catalyst, sql: str, plan: Node) -> Settled:
     """The analyzed plan of a view with every order settled. Raises `UnsupportedQuery`."""
     # One call to Java instead of one for every node and expression.
-    found = check(str(plan.toJSON()), sql)
+    found = check(str(plan.java.toJSON()), sql)
     if found.names & _HASHES:
-        _Hashes(catalyst).plan(plan)
+        _Hashes(catalyst).plan(plan.java)
     aggregates = any(word.kind is Kind.SETTLED and word.place is Place.AGGREGATE for word in found.expressions)
     subqueries = bool(found.names & _SUBQUERIES)
     if not aggregates and not found.nodes & {"Sort", "Window"} and not (subqueries and found.nodes & {*_LIMITS}):
         return Settled(plan, ())
     settlement = _Settlement(catalyst, aggregates=aggregates, subqueries=subqueries)
-    made = settlement.plan(plan)
+    made = Node(settlement.plan(plan.java))
     if "Sort" in found.nodes and found.nodes & {"GlobalLimit", "Offset"}:
         settlement.rules.add(TIES)
     return Settled(made, tuple(sorted(settlement.rules)))
@@ -64,7 +67,7 @@ def with_sorted_sets(catalyst: Catalyst, plan: Node) -> Node:
 
     Spark gives the values of a set by their hash: documented as open, and yet the same in every run.
     """
-    return _SortedSets(catalyst).plan(plan)
+    return Node(_SortedSets(catalyst).plan(plan.java))
 
 
 class _Rewriting:
@@ -75,16 +78,16 @@ class _Rewriting:
         self._depth = 0
         """In how many subqueries the plan stands that is looked at."""
 
-    def plan(self, node: Node) -> Node:
-        below = [self.plan(child) for child in children(node)]
+    def plan(self, node: Java) -> Java:
+        below = [self.plan(child) for child in items(node.children())]
         if below:
             node = node.withNewChildren(self._catalyst.sequence(below))
         return self._node(kind(node), node)
 
-    def _node(self, name: str, node: Node) -> Node:
+    def _node(self, name: str, node: Java) -> Java:
         return self._with_expressions(node, in_window=name == "Window") if name in _WITH_EXPRESSIONS else node
 
-    def _with_expressions(self, node: Node, *, in_window: bool) -> Node:
+    def _with_expressions(self, node: Java, *, in_window: bool) -> Java:
         """The node with its expressions looked at, and changed where that is needed."""
         changed = False
         parts: list[Any] = []
@@ -95,57 +98,59 @@ class _Rewriting:
             parts.append(new)
         return node.makeCopy(self._catalyst.array(parts)) if changed else node
 
-    def _part(self, part: Any, *, in_window: bool) -> Any:
+    def _part(self, part: Java, *, in_window: bool) -> Java:
+        if self._is_expression(part):
+            return self._rewritten(part, in_window=in_window)
         if not hasattr(part, "getClass"):
             return part
-        if self._catalyst.is_expression(part):
-            return self._expression(part, in_window=in_window)
         if self._catalyst.is_sequence(part):
             found = items(part)
-            if found and all(hasattr(one, "getClass") and self._catalyst.is_expression(one) for one in found):
-                made = [self._expression(one, in_window=in_window) for one in found]
+            if found and all(map(self._is_expression, found)):
+                made = [self._rewritten(one, in_window=in_window) for one in found]
                 return part if all(a is b for a, b in zip(found, made, strict=True)) else self._catalyst.sequence(made)
         if self._catalyst.is_option(part) and part.isDefined():
             value = part.get()
-            if hasattr(value, "getClass") and self._catalyst.is_expression(value):
-                return self._catalyst.some(self._expression(value, in_window=in_window))
+            if self._is_expression(value):
+                return self._catalyst.some(self._rewritten(value, in_window=in_window))
         return part
+
+    def _is_expression(self, value: Java) -> bool:
+        return hasattr(value, "getClass") and self._catalyst.is_expression(value)
+
+    def _rewritten(self, expression: Java, *, in_window: bool) -> Java:
+        return self._expression(Expression(expression), in_window=in_window).java
 
     def _expression(self, expression: Expression, *, in_window: bool) -> Expression:
         if self._catalyst.is_subquery(expression):
             self._depth += 1
-            expression = expression.withNewPlan(self.plan(expression.plan()))
+            expression = Expression(expression.java.withNewPlan(self.plan(expression.java.plan())))
             self._depth -= 1
-        name = kind(expression)
-        below = children(expression)
-        made = [self._expression(child, in_window=in_window or name == "WindowExpression") for child in below]
-        if any(one is not other for one, other in zip(below, made, strict=True)):
-            expression = expression.withNewChildren(self._catalyst.sequence(made))
-        if name != "AggregateExpression" or in_window:
-            return expression
-        return self._aggregate(expression)
+        is_window = in_window or expression.kind == "WindowExpression"
+        made = [self._expression(child, in_window=is_window) for child in expression.children]
+        if any(one is not other for one, other in zip(expression.children, made, strict=True)):
+            expression = self._catalyst.with_children(expression, made)
+        call = expression.call
+        return expression if call is None or in_window else self._aggregate(call)
 
-    def _aggregate(self, expression: Expression) -> Expression:
+    def _aggregate(self, call: AggregateCall) -> Expression:
         """What stands for an aggregate function."""
-        return expression
+        return call.expression
 
 
 class _Hashes(_Rewriting):
     """Refuses hashes of maps; changes nothing."""
 
     def _expression(self, expression: Expression, *, in_window: bool) -> Expression:
-        if kind(expression) in _HASHES:
-            for child in children(expression):
-                if "map<" in str(child.dataType().catalogString()):
-                    raise hashed_map(str(expression.prettyName()))
+        if expression.kind in _HASHES:
+            for child in expression.children:
+                if "map<" in str(child.java.dataType().catalogString()):
+                    raise hashed_map(expression.function_name)
         return super()._expression(expression, in_window=in_window)
 
 
 class _SortedSets(_Rewriting):
-    def _aggregate(self, expression: Expression) -> Expression:
-        if kind(expression.aggregateFunction()) != "CollectSet":
-            return expression
-        return self._catalyst.expressions.SortArray(expression)
+    def _aggregate(self, call: AggregateCall) -> Expression:
+        return self._catalyst.ascending_list(call.expression) if call.function.kind == "CollectSet" else call.expression
 
 
 class _Settlement(_Rewriting):
@@ -154,20 +159,20 @@ class _Settlement(_Rewriting):
         self._aggregates, self._subqueries = aggregates, subqueries
         self.rules: set[str] = set()
 
-    def _node(self, name: str, node: Node) -> Node:
+    def _node(self, name: str, node: Java) -> Java:
         if self._depth and name in _LIMITS:
             return self._limit(node)
         if self._aggregates or self._subqueries:
             node = super()._node(name, node)
         if name == "Sort":
-            order = completed(self._catalyst, items(node.order()), items(node.child().output()))
+            order = completed(self._catalyst, expressions(node.order()), expressions(node.child().output()))
             everywhere = getattr(node, "global")()
             return self._catalyst.plans.Sort(
                 self._catalyst.sequence(order), everywhere, node.child(), self._catalyst.none
             )
         return self._window(node) if name == "Window" else node
 
-    def _limit(self, node: Node) -> Node:
+    def _limit(self, node: Java) -> Java:
         """A limit in a subquery, below the projection of sorted rows: there Spark does not lose their order."""
         project = self._compared(node.child())
         node = node.withNewChildren(self._catalyst.sequence([project]))
@@ -177,84 +182,81 @@ class _Settlement(_Rewriting):
         limited = node.withNewChildren(self._catalyst.sequence([project.child()]))
         return project.withNewChildren(self._catalyst.sequence([limited]))
 
-    def _compared(self, node: Node) -> Node:
+    def _compared(self, node: Java) -> Java:
         """A plan below a limit, whose columns are compared with outer expressions as expressions, too.
 
         Spark 4.3 takes `CAST(outer AS bigint) = column` for a condition that does not divide the rows, and then applies
         the limit once instead of for each outer row. It gets the comparison of two expressions right.
         """
-        below = [self._compared(child) for child in children(node)]
+        below = [self._compared(child) for child in items(node.children())]
         if below:
             node = node.withNewChildren(self._catalyst.sequence(below))
-        if kind(node) != "Filter" or "outer(" not in str(node.condition().toString()):
+        if kind(node) != "Filter":
             return node
-        return self._catalyst.plans.Filter(self._as_expressions(node.condition()), node.child())
+        condition = Expression(node.condition())
+        if "outer(" not in condition.text:
+            return node
+        return self._catalyst.plans.Filter(self._as_expressions(condition).java, node.child())
 
     def _as_expressions(self, condition: Expression) -> Expression:
-        sides = children(condition)
-        if kind(condition) == "And":
+        sides = condition.children
+        if condition.kind == "And":
             made = [self._as_expressions(side) for side in sides]
-        elif kind(condition) in ("EqualTo", "EqualNullSafe") and _divides(*sides):
+        elif condition.kind in ("EqualTo", "EqualNullSafe") and _divides(*sides):
             self.rules.add(FOR_EACH_ROW)
-            made = [
-                self._catalyst.expressions.Coalesce(self._catalyst.sequence([side]))
-                if kind(side) == "AttributeReference"
-                else side
-                for side in sides
-            ]
+            made = [self._catalyst.first_not_null([side]) if side.is_attribute else side for side in sides]
         else:
             return condition
-        return condition.withNewChildren(self._catalyst.sequence(made))
+        return self._catalyst.with_children(condition, made)
 
-    def _aggregate(self, expression: Expression) -> Expression:
+    def _aggregate(self, call: AggregateCall) -> Expression:
         """An aggregate function whose result does not depend on the order of rows."""
-        function = expression.aggregateFunction()
-        name = kind(function)
+        function, java = call.function, call.function.java
+        name = function.kind
         if name in ("CollectList", "CollectSet"):
-            self._check_order(function, function.dataType().elementType())
+            self._check_order(function, java.dataType().elementType())
             self.rules.add(SETS if name == "CollectSet" else COLLECTED)
-            return self._catalyst.expressions.SortArray(expression)
+            return self._catalyst.ascending_list(call.expression)
         if name == "Mode":
-            self._check_order(function, function.dataType())
+            self._check_order(function, java.dataType())
         if name in ("MaxBy", "MinBy"):
             self.rules.add(BY)
-            value, order = children(function)
-            self._check_order(function, value.dataType())
-            pair = self._catalyst.only_if(
-                self._catalyst.expressions.IsNotNull(order), self._catalyst.struct([order, value])
-            )
-            return self._with_function(expression, function.withNewChildren(self._catalyst.sequence([value, pair])))
+            value, order = function.children
+            self._check_order(function, value.java.dataType())
+            pair = self._catalyst.only_if(self._catalyst.is_not_null(order), self._catalyst.struct([order, value]))
+            return self._with_function(call, self._catalyst.with_children(function, [value, pair]))
         # Distinct values are ordered by themselves.
-        if name == "ListAgg" and not expression.isDistinct():
+        if name == "ListAgg" and not call.is_distinct:
             self.rules.add(LISTED)
-            order = [*items(function.orderExpressions()), self._catalyst.ascending(function.child())]
-            made = function.copy(
-                function.child(), function.delimiter(), self._catalyst.sequence(order),
-                function.mutableAggBufferOffset(), function.inputAggBufferOffset(),
+            order_by = [*expressions(java.orderExpressions()), self._catalyst.ascending(function.child)]
+            made = java.copy(
+                java.child(), java.delimiter(), self._catalyst.sequence(order_by), java.mutableAggBufferOffset(),
+                java.inputAggBufferOffset(),
             )  # fmt: skip
-            return self._with_function(expression, made)
-        return expression
+            return self._with_function(call, Expression(made))
+        return call.expression
 
-    def _check_order(self, function: Expression, values: Any) -> None:
-        if not self._catalyst.is_orderable(values):
-            raise unorderable(str(function.prettyName()), str(values.simpleString()))
+    def _check_order(self, function: Expression, values: Java) -> None:
+        if not self._catalyst.is_orderable_type(values):
+            raise unorderable(function.function_name, str(values.simpleString()))
 
-    def _with_function(self, expression: Expression, function: Expression) -> Expression:
-        return expression.withNewChildren(self._catalyst.sequence([function, *children(expression)[1:]]))
+    def _with_function(self, call: AggregateCall, function: Expression) -> Expression:
+        return self._catalyst.with_children(call.expression, [function, *call.expression.children[1:]])
 
-    def _window(self, node: Node) -> Node:
+    def _window(self, node: Java) -> Java:
         """Puts the rows below a window in order, if the order of equal rows makes a difference to it."""
-        if not any(is_open(unaliased(named)) for named in items(node.windowExpressions())):
+        columns = [unaliased(named) for named in expressions(node.windowExpressions())]
+        if not any(map(is_open, columns)):
             return node
         self.rules.add(WINDOWS)
-        partition = [self._catalyst.normalized(key) for key in items(node.partitionSpec())]
-        order = completed(self._catalyst, items(node.orderSpec()), items(node.child().output()))
-        below = in_settled_order(self._catalyst, node.child(), partition, order, tasks=2)
+        partition = [self._catalyst.normalized(key) for key in expressions(node.partitionSpec())]
+        order = completed(self._catalyst, expressions(node.orderSpec()), expressions(node.child().output()))
+        below = in_settled_order(self._catalyst, Node(node.child()), partition, order, tasks=2)
         return node.withNewChildren(self._catalyst.sequence([below]))
 
 
 def _divides(left: Expression, right: Expression) -> bool:
     """Whether a column is compared with an expression over the columns of an outer query."""
-    if kind(left) != "AttributeReference":
+    if not left.is_attribute:
         left, right = right, left
-    return kind(left) == "AttributeReference" and kind(right) != "OuterReference" and "outer(" in str(right.toString())
+    return left.is_attribute and right.kind != "OuterReference" and "outer(" in right.text
