@@ -35,7 +35,8 @@ class Part:
     Its table has `_hash`, the data columns and the measures, `_w` last. `adds_up`: the kernel adds up rows of the same
     data itself, so that they need not be consolidated before. `ports`: of which inputs the keys are looked up in it,
     None for all. `retracted`: only the keys of rows that are retracted are looked up, and the changes that are handed
-    in are consolidated. `due`: rows are also handed in when their moment has come, whatever their key is.
+    in are consolidated. `due`: rows are also handed in when their moment has come, whatever their key is; the
+    part is read in full for that, whenever the time of its source advances.
     """
 
     schema: pa.Schema
