@@ -45,6 +45,7 @@ class Natives:
     def window(self, plan: plans.Window, child: Relation, order: Sequence[Expression]) -> Relation:
         """A Window node, whose rows are put in this order within each partition."""
         catalyst = self._builder.catalyst
+        columns, stated = plan.columns, plan.order
         partition = [catalyst.normalized(key) for key in plan.partition]
         known = {attribute.identity for attribute in child.output}
         # What only decides between equal rows need not be among the columns that are used later.
@@ -58,10 +59,10 @@ class Natives:
         def build(below: Node, now: Substitution, tasks: int) -> Node:
             keys = [now(key) for key in partition]
             below = in_settled_order(catalyst, below, keys, [now(one) for one in order], tasks)
-            return window_over(catalyst, below, plan, keys, child.output, now)
+            return window_over(catalyst, below, columns, keys, stated, child.output, now)
 
-        output = [*child.output, *(column.attribute for column in plan.columns)]
-        native = self._native([*child.output, *extra.values()], build, output, plan.columns)
+        output = [*child.output, *(column.attribute for column in columns)]
+        native = self._native([*child.output, *extra.values()], build, output, columns)
         return self._add("window by group", child, partition, native, output, partition, None)
 
     def _native(

@@ -33,17 +33,18 @@ def result_of_nothing(catalyst: Catalyst, aggregate: plans.Aggregate) -> pa.Tabl
 def window_over(
     catalyst: Catalyst,
     below: Node,
-    window: plans.Window,
+    columns: Sequence[Expression],
     keys: Sequence[Expression],
+    order: Sequence[Expression],
     shown: Sequence[Expression],
     now: Substitution,
 ) -> Node:
-    """A Window node over a plan, and these of the plan's columns beside its own."""
-    computed = [_computed(catalyst, column, now) for column in window.columns]
+    """A Window node with these columns over a plan, and beside them those of the plan that are `shown`."""
+    computed = [_computed(catalyst, column, now) for column in columns]
     node = catalyst.plans.Window(
         catalyst.sequence(computed),
         catalyst.sequence(keys),
-        catalyst.sequence([now(expression) for expression in window.order]),
+        catalyst.sequence([now(expression) for expression in order]),
         below.java,
         catalyst.none,
     )
