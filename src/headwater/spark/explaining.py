@@ -35,8 +35,8 @@ def _operator(given: flow.Flow, operator: flow.Operator) -> Operator:
         label=label(operator),
         # Which groups have new results comes from the same operator as the results.
         inputs=[_input(given, edge) for edge in edges if edge.port != "groups"],
-        linear=work.added_up,
-        recomputed=work.recomputed,
+        linear=list(work.added_up),
+        recomputed=list(work.recomputed),
         view=operator.view,
         state=None,
     )
