@@ -14,7 +14,7 @@ from headwater.app import App
 from headwater.engine.comparison import differences
 from headwater.errors import ViewNotKept
 from headwater.log.embedded.log import EmbeddedLog
-from headwater.spark import natives
+from headwater.spark.catalyst import nodes
 from headwater.spark.catalyst.determinism import FOR_EACH_ROW, WINDOWS
 from headwater.spark.catalyst.disturbing import DISTURBING_SETTINGS
 from headwater.spark.program import Program
@@ -173,7 +173,7 @@ def test_a_view_that_cannot_run_does_not_take_the_others_down(
     def fails(*_: object) -> None:
         raise Py4JError("An error occurred while calling o1.windowSpec")
 
-    monkeypatch.setattr(natives, "_computed", fails)
+    monkeypatch.setattr(nodes, "_computed", fails)
     with App("shop", log=tmp_path / "log", master="local[2]") as app:
         app.topic("t", SCHEMA, key="id")
         app.view("good", "SELECT id, v FROM t")

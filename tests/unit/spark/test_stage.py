@@ -68,7 +68,7 @@ def held(directory: Path, *rows: tuple[int, str, datetime]) -> Sequence[Run]:
 
 def batch_of(directory: Path, runs: Sequence[Run], before: Frontier, now: Frontier, tasks: int = 1) -> Batch:
     return Batch(
-        2, "", "0", "1", first=False, tasks=tasks, directory=str(directory), runs={"1/rows": runs}, frontier=now,
+        2, ("", ""), "0", "1", first=False, tasks=tasks, directory=str(directory), runs={"1/rows": runs}, frontier=now,
         frontier_before=before,
     )  # fmt: skip
 
