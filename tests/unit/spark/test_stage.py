@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.engine.batch import Batch, StageNote
+from headwater.engine.opening import open_blobs
 from headwater.engine.runs import Run, RunWriter, load
 from headwater.spark import stage as stages
 from headwater.spark.slots import PACKED, Slots
@@ -59,7 +60,7 @@ def ran(kernel: Kernel, batch: Batch, monkeypatch: pytest.MonkeyPatch, task: int
 def held(directory: Path, *rows: tuple[int, str, datetime]) -> Sequence[Run]:
     """A run with rows of the state."""
     columns = [*zip(*rows, strict=True), [1] * len(rows)]
-    writer = RunWriter(directory, name="0-1", low=-(2**63), high=2**63 - 1)
+    writer = RunWriter(open_blobs(directory), name="0-1", low=-(2**63), high=2**63 - 1)
     run = writer.add("1/rows", pa.table(columns, schema=ON_DISK))
     writer.close()
     assert run is not None
@@ -68,14 +69,14 @@ def held(directory: Path, *rows: tuple[int, str, datetime]) -> Sequence[Run]:
 
 def batch_of(directory: Path, runs: Sequence[Run], before: Frontier, now: Frontier, tasks: int = 1) -> Batch:
     return Batch(
-        2, ("", ""), "0", "1", first=False, tasks=tasks, directory=str(directory), runs={"1/rows": runs}, frontier=now,
+        2, ("", ""), "0", "1", first=False, tasks=tasks, blobs=str(directory), runs={"1/rows": runs}, frontier=now,
         frontier_before=before,
     )  # fmt: skip
 
 
 def expired(note: StageNote, directory: Path) -> list[str]:
     """The keys of the rows that a step has taken out of the state."""
-    found = load(directory, note.added, ON_DISK).to_pylist()
+    found = load(open_blobs(directory), note.added, ON_DISK).to_pylist()
     assert all(row[WEIGHT] == -1 for row in found)
     return [row["k"] for row in found]
 
