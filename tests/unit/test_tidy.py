@@ -251,3 +251,15 @@ def test_a_left_over_is_found(line: str) -> None:
 def test_a_path_of_one_machine_is_told_from_an_address() -> None:
     assert MACHINE_PATH.search("cd /home/someone")
     assert not MACHINE_PATH.search("https://example.com" + "/home/item")
+
+
+def test_files_that_the_design_names_are_there() -> None:
+    package = SOURCE / "headwater"
+    known = {path.name for path in package.rglob("*") if path.suffix in {".py", ".js"}}
+    missing = []
+    for page in (ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs/design").glob("*.md"))):
+        for named in re.findall(r"`((?:[\w.-]+/)*[\w-]+\.(?:py|js))`", page.read_text()):
+            places = (ROOT, package, package / "server")
+            found = any((place / named).exists() for place in places) if "/" in named else named in known
+            missing += [] if found else [f"{page.name}: {named}"]
+    assert missing == []
