@@ -50,7 +50,10 @@ class Receiver:
         return f"{self.scheme}://localhost:{self.port}/hook?key=hush"
 
     def take(self, request: BaseHTTPRequestHandler) -> None:
-        body = request.rfile.read(int(request.headers["Content-Length"]))
+        length = int(request.headers["Content-Length"])
+        body = request.rfile.read(length)
+        if len(body) < length:
+            raise ConnectionAbortedError("the sender was killed while it sent")
         headers = {name.lower(): value for name, value in request.headers.items()}
         identity = check(WebhookIn("h", "t", "standard", (SECRET,)), headers, body, datetime.now(UTC)).id
         assert self.bodies.setdefault(identity, body) == body, "the same id has the same body"

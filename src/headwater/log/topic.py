@@ -12,6 +12,7 @@ import pyarrow as pa
 from headwater.errors import SchemaError, UsageError
 from headwater.log.arguments import is_whole
 from headwater.model.ddl import check_schema, format_ddl, parse_ddl
+from headwater.model.durations import duration_of
 from headwater.model.record import SYSTEM_COLUMNS
 from headwater.system.names import check_name
 
@@ -61,6 +62,10 @@ class TopicSettings:
             value = getattr(self, name)
             if value is not None and not is_whole(value, 1):
                 raise UsageError(f"{name} must be a number of bytes, more than 0, not {value!r}.")
+        for name in DURATIONS:
+            value = getattr(self, name)
+            if value is not None:
+                duration_of(name, value)
         return self
 
     def to_json(self) -> str:
