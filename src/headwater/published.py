@@ -50,6 +50,8 @@ class Published:
         check_position(at_least)
         for view in views or ():
             self._check_kept(view)
+            if view not in self._views and self.published() is None:
+                raise UnknownView(view, list(self._views))
         kept = [name for name in self._views if name not in self._not_kept] if views is None else list(views)
         return self._open_reader().read(kept, at_least, duration_of("timeout", timeout))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,3 +45,24 @@ def test_a_function_of_any_number_of_arguments_is_refused(tmp_path: Path) -> Non
         @app.function(returns="bigint")
         def summed(*numbers: pa.Array) -> pa.Array:
             return numbers[0]
+
+
+def test_reading_an_unknown_view_is_refused_at_once(tmp_path: Path) -> None:
+    with hw.App("shop", log=tmp_path / "data") as app, pytest.raises(hw.errors.UnknownView):
+        app.read("revenue")
+
+
+@pytest.mark.parametrize("wrong", [5, None, ["https://example.com"]])
+def test_a_connector_is_a_url_or_something_that_can_be_called(tmp_path: Path, wrong: Any) -> None:
+    with hw.App("shop", log=tmp_path / "data") as app:
+        with pytest.raises(hw.errors.UsageError, match="cannot write to"):
+            app.sink("to", view="revenue", to=wrong)
+        with pytest.raises(hw.errors.UsageError, match="cannot read from"):
+            app.source("shop", wrong)
+
+
+def test_the_url_of_an_unknown_connector_is_not_shown(tmp_path: Path) -> None:
+    with hw.App("shop", log=tmp_path / "data") as app, pytest.raises(hw.errors.UsageError) as caught:
+        app.source("shop", "mysql://user:hush@db.example.com/shop")
+    assert "hush" not in f"{caught.value} {caught.value.hint}"
+    assert "postgresql://" in caught.value.hint

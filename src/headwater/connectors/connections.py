@@ -33,6 +33,10 @@ class Connections:
         check_name("source", name)
         if name in self.sources:
             raise UsageError(f"There are two sources called {name!r}.", hint="Give one of them a name.")
+        if not isinstance(source, str) and not callable(source):
+            raise UsageError(
+                f"Source {name!r} cannot read from {source!r}.", hint="Give it a URL, or a class that makes a Source."
+            )
         home = Home(name, self._log, self._log.state_directory / "capture" / name)
         made = open_source(home, source, options) if isinstance(source, str) else source(home, **options)
         self.sources[name] = made
@@ -57,6 +61,11 @@ class Connections:
         elif options:
             raise UsageError(f"Options of a sink go with a URL: {', '.join(options)}.", hint="Give them to the sink.")
         elif not isinstance(to, Sink):
+            if not callable(to):
+                raise UsageError(
+                    f"Sink {name!r} cannot write to {to!r}.",
+                    hint="Give it a URL, a Sink, or a function of the changes.",
+                )
             to = FunctionSink(to)
         self.sinks[name] = Feed(self._pipeline_directory, name, view, to, start)
 

@@ -41,8 +41,8 @@ def _opener(known: Mapping[str, str], what: str, name: str, url: str, options: M
     scheme = url.partition("://")[0].lower() if "://" in url else ""
     if scheme not in known:
         raise UsageError(
-            f"The URL of {what} {name!r} has no scheme that is known.",
-            hint=f"Known schemes: {', '.join(f'{each}://' for each in known)}.",
+            f"The URL of {what} {name!r} has no known scheme.",
+            hint=f"Known schemes are {', '.join(f'{each}://' for each in known)}.",
         )
     module, _, function = known[scheme].partition(":")
     opener = getattr(import_module(module), function)

@@ -32,7 +32,7 @@ def open_log(
     opener = _OPENERS.get(scheme)
     if opener is None:
         raise UsageError(
-            f"No log is opened by the scheme {scheme!r}: {address}",
+            f"Unknown scheme {scheme!r} in the address of a log: {address}",
             hint=f"Use a path, or a URL with one of these schemes: {', '.join(sorted(_OPENERS))}.",
         )
     return opener(address, create, durability, upkeep)
