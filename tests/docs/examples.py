@@ -24,7 +24,7 @@ MISSPELT = {
 FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,}|~{3,})\s*(?P<language>[\w+-]*)")
 NOT_RUN = re.compile(r"^\s*<!--\s*not run:(?P<reason>.*)-->\s*$")
 WILDCARDS = re.compile(r"…|\.\.\.")
-COMMAND_SECONDS_MAX = 100
+COMMAND_SECONDS_MAX = 300
 
 
 class BadPage(Exception):
