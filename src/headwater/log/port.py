@@ -53,6 +53,7 @@ class Log(ABC):
         *,
         key: str | Sequence[str] | None = None,
         partitions: int = 1,
+        partition_by: str | Sequence[str] | None = None,
         event_time: str | None = None,
         exist_ok: bool = False,
         **settings: Unpack[TopicOptions],
@@ -60,6 +61,7 @@ class Log(ABC):
         """Creates a topic; its dead-letter topic, too, if that is missing.
 
         `schema` is Spark DDL or an Arrow schema. Records with equal values in the `key` columns go to one partition.
+        `partition_by` does this for a topic without a key, which stays a stream; with a key it names a part of it.
         With `exist_ok` a topic that is defined alike is returned as it is. Raises `TopicExists`, `SchemaError`.
         """
 
@@ -72,8 +74,9 @@ class Log(ABC):
         partitions: int | None = None,
         **settings: Unpack[TopicOptions],
     ) -> Topic:
-        """Evolves the schema (add nullable columns, widen types), adds partitions to a topic without a key, changes
-        settings. Raises `SchemaError` or `UsageError` with the reason for anything else; nothing is changed then."""
+        """Evolves the schema (add nullable columns, widen types), adds partitions to a topic that has neither a key nor
+        `partition_by`, changes settings. Raises `SchemaError` or `UsageError` with the reason for anything else, and
+        changes nothing then."""
 
     @abstractmethod
     def drop(self, name: str) -> None:

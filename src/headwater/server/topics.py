@@ -31,6 +31,7 @@ DETAIL = thing(
     topic=SUMMARY,
     columns=many(COLUMN),
     event_time=maybe(TEXT),
+    partition_by=many(TEXT),
     schemas=many(thing(version=WHOLE, schema=TEXT)),
     settings=ANYTHING,
     partitions=many(
@@ -99,6 +100,7 @@ def _detail(service: Service, name: str) -> dict[str, object]:
         "topic": summary(service, topic, dead_letter_topics(log.topics())),
         "columns": [{"name": field.name, "type": format_type(field.type)} for field in topic.schema],
         "event_time": topic.event_time,
+        "partition_by": list(topic.partition_by),
         "schemas": [{"version": number, "schema": format_ddl(one)} for number, one in enumerate(topic.schemas)],
         "settings": settings,
         "partitions": [

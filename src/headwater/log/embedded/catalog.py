@@ -43,7 +43,7 @@ from headwater.system.sqlite import (
 from headwater.system.storage import Storage, storage_error
 from headwater.system.witness import Witness
 
-FORMAT = 2
+FORMAT = 3
 Durability = Literal["fsync", "os"]
 WRITE_LOCK_SECONDS_MAX = 30.0
 BUSY_SECONDS_MAX = 10.0
@@ -65,7 +65,8 @@ CREATE TABLE topics (
     key TEXT NOT NULL,
     partitions INTEGER NOT NULL,
     event_time TEXT,
-    settings TEXT NOT NULL
+    settings TEXT NOT NULL,
+    partition_by TEXT NOT NULL
 );
 CREATE TABLE dropped (
     name TEXT PRIMARY KEY

@@ -120,14 +120,17 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
         *,
         key: str | Sequence[str] | None = None,
         partitions: int = 1,
+        partition_by: str | Sequence[str] | None = None,
         event_time: str | None = None,
         exist_ok: bool = False,
         **settings: Unpack[TopicOptions],
     ) -> Topic:
         self._check_open()
-        keys = (key,) if isinstance(key, str) else tuple(key or ())
         chosen = TopicSettings(**settings_of(settings))
-        topic = define_topic(name, schema, key=keys, partitions=partitions, event_time=event_time, settings=chosen)
+        topic = define_topic(
+            name, schema, key=key, partitions=partitions, partition_by=partition_by, event_time=event_time,
+            settings=chosen,
+        )  # fmt: skip
         return self._registry.create(topic, exist_ok=exist_ok)
 
     def alter(
