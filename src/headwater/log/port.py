@@ -25,6 +25,7 @@ from headwater.model.record import Record
 
 if TYPE_CHECKING:
     from headwater.log.consumer import Consumer
+    from headwater.log.groups import Member, OffsetReset
     from headwater.log.lag import Lag
     from headwater.log.options import ConsumerOptions, ProducerOptions, TopicOptions
     from headwater.log.producer import Producer
@@ -234,11 +235,43 @@ class Log(ABC):
 
     @abstractmethod
     def consumer(self, topics: str | Sequence[str], *, group: str, **options: Unpack[ConsumerOptions]) -> Consumer:
-        """A new member of a consumer group."""
+        """A new member of a consumer group.
+
+        A name with `*`, `?` or `[` is a pattern: the member reads all topics whose names fit, also those that come
+        later, and leaves those that are dropped.
+        """
 
     @abstractmethod
     def groups(self) -> list[str]:
         """All consumer groups, by name."""
+
+    @abstractmethod
+    def members(self, group: str) -> list[Member]:
+        """The active members of a group, by name: those whose leases have not ended. Raises `UnknownGroup`."""
+
+    @abstractmethod
+    def reset_group(
+        self,
+        group: str,
+        to: Start,
+        *,
+        topics: str | Sequence[str] | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> list[OffsetReset]:
+        """Moves a group's offsets, in all topics that it reads or in some; from where to where, per partition.
+
+        Raises `GroupActive` while the group has members. With `force` they continue from there, and what they have not
+        committed is refused. An offset needs one topic, and has to be one that is kept, or the end. With `dry_run`
+        nothing is moved. Raises `UnknownGroup`, `PositionGone`.
+        """
+
+    @abstractmethod
+    def delete_group(self, group: str, *, force: bool = False) -> None:
+        """Deletes a group with its offsets. Raises `UnknownGroup`, and `GroupActive` while it has members.
+
+        With `force` its members get `Fenced` from their next commit, and `UnknownGroup` from their next poll.
+        """
 
     @abstractmethod
     def lag(self, group: str | None = None) -> list[Lag]:

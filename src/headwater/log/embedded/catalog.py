@@ -134,9 +134,14 @@ CREATE TABLE bookmarks (
     value TEXT NOT NULL,
     commit_number INTEGER NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE epochs (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    last INTEGER NOT NULL
+);
 CREATE TABLE groups (
     name TEXT PRIMARY KEY,
-    version INTEGER NOT NULL
+    version INTEGER NOT NULL,
+    newest_topic INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE members (
     group_name TEXT NOT NULL,
