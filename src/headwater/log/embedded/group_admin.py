@@ -105,7 +105,7 @@ class GroupAdmin:
             _check_known(tx, group)
             self._check_idle(tx, group, force=force)
             moves = self._moves(tx, group, chosen, to, found)
-            # Whoever holds one of them is fenced, and begins there again.
+            # The members that hold them are fenced, and begin there again.
             epoch = next_epoch(tx)
             tx.executemany(
                 "UPDATE claims SET offset = ?, moved_at = ?, epoch = ? "
