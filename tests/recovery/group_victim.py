@@ -1,7 +1,7 @@
 """Processes over one group, to be killed: some copy what they are given, one resets the group again and again.
 
 python group_victim.py copy DIRECTORY             copies clicks, with the offsets in the same commit
-python group_victim.py reset DIRECTORY SEED       prints "PARTITION OFFSET" before each reset
+python group_victim.py reset DIRECTORY SEED       prints "? PARTITION OFFSET POSITION", then "! POSITION"
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def reset(log: Log, seed: int) -> None:
         partition = chooser.randrange(PARTITIONS)
         first, end = log.offsets("clicks")[partition]
         offset = chooser.randint(first, end)
-        print(partition, offset, flush=True)
+        print("?", partition, offset, log.position(), flush=True)
         log.reset_group(GROUP, {partition: offset}, topics="clicks", force=True)
+        print("!", log.position(), flush=True)
         time.sleep(chooser.random() * 0.1)
 
 

@@ -10,12 +10,14 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.port import Log
+from headwater.model.position import Position
 from tests.recovery.group_victim import GROUP, PARTITIONS
 
 VICTIM = Path(__file__).with_name("group_victim.py")
@@ -26,28 +28,33 @@ MEMBERS, ROUNDS = 2, max(3, round(SECONDS / 2))
 pytestmark = pytest.mark.timeout(SECONDS * 5 + 120)
 
 
+@dataclass
+class Reset:
+    """One that was tried. It happened behind position `tried`; before `done`, where it was acknowledged."""
+
+    partition: int
+    offset: int
+    tried: Position
+    done: Position | None = None
+
+
 def start(*arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, str(VICTIM), *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def end(process: subprocess.Popen[str]) -> list[tuple[int, int]]:
-    """Kills it, and gives what it had said that it was about to do."""
+def end(process: subprocess.Popen[str], told: str = "") -> list[Reset]:
+    """Kills it, and gives what it had told of its resets."""
     process.kill()
-    told, _ = process.communicate()
-    return _resets(told)
-
-
-def heard(process: subprocess.Popen[str]) -> list[tuple[int, int]]:
-    """The first thing that it says; it takes a moment to start."""
-    assert process.stdout is not None
-    return _resets(process.stdout.readline())
-
-
-def _resets(told: str) -> list[tuple[int, int]]:
-    """What is told in complete lines."""
-    lines = [line.split() for line in told.split("\n")[:-1]]
-    return [(int(partition), int(offset)) for partition, offset in lines]
+    more, _ = process.communicate()
+    resets: list[Reset] = []
+    for line in (told + more).split("\n")[:-1]:
+        mark, *values = line.split()
+        if mark == "?":
+            resets.append(Reset(int(values[0]), int(values[1]), Position.parse(values[2])))
+        else:
+            resets[-1].done = Position.parse(values[0])
+    return resets
 
 
 def test_output_is_what_the_resets_say_whatever_is_killed(tmp_path: Path) -> None:
@@ -56,19 +63,21 @@ def test_output_is_what_the_resets_say_whatever_is_killed(tmp_path: Path) -> Non
         log.create("clicks", "user_id bigint, n bigint", partitions=PARTITIONS, partition_by="user_id")
         log.create("copies", "partition int, offset bigint, user_id bigint, n bigint")
         members = [start("copy", tmp_path) for _ in range(MEMBERS)]
-        tried: list[tuple[int, int]] = []
+        tried: list[Reset] = []
         numbers = itertools.count()
         try:
             _eventually(lambda: GROUP in log.groups())
             for round_number in range(ROUNDS):
-                resetting = start("reset", tmp_path, round_number)
+                resetting, told = start("reset", tmp_path, round_number), ""
                 members.append(start("copy", tmp_path))
                 try:
                     _append(log, numbers, seconds=0.5)
-                    tried += heard(resetting)
+                    assert resetting.stdout is not None
+                    # It takes a moment to start.
+                    told = resetting.stdout.readline()
                     _append(log, numbers, seconds=1 + chooser.random())
                 finally:
-                    tried += end(resetting)
+                    tried += end(resetting, told)
                 end(members.pop(chooser.randrange(MEMBERS)))
             _eventually(lambda: sum(lag.records for lag in log.lag(GROUP)) == 0)
         finally:
@@ -76,6 +85,7 @@ def test_output_is_what_the_resets_say_whatever_is_killed(tmp_path: Path) -> Non
                 end(process)
         assert len(tried) > ROUNDS
         assert _breaks(log, tried), "no reset was seen in the output"
+        assert _effects(log, tried), "no output came after a reset"
 
 
 def _append(log: Log, numbers: Iterator[int], *, seconds: float) -> None:
@@ -93,11 +103,11 @@ def _eventually(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def _breaks(log: Log, tried: Sequence[tuple[int, int]]) -> int:
+def _breaks(log: Log, tried: Sequence[Reset]) -> int:
     """How often the output continues elsewhere. It may do so only where a reset led, in the order of the resets."""
     targets: dict[int, list[int]] = defaultdict(list)
-    for partition, offset in tried:
-        targets[partition].append(offset)
+    for reset in tried:
+        targets[reset.partition].append(reset.offset)
     expected, breaks, clicks = dict.fromkeys(range(PARTITIONS), 0), 0, _clicks(log)
     for record in log.read("copies"):
         assert record.value is not None
@@ -114,6 +124,22 @@ def _breaks(log: Log, tried: Sequence[tuple[int, int]]) -> int:
     # A partition whose last reset led to its end has nothing behind it in the output.
     assert all(at_end[partition] or ends[partition] in targets[partition] for partition in ends)
     return breaks
+
+
+def _effects(log: Log, tried: Sequence[Reset]) -> int:
+    """How many resets were acknowledged and have output behind them. It has to begin where the reset led."""
+    copies: dict[int, list[tuple[Position, int]]] = defaultdict(list)
+    for record in log.read("copies"):
+        assert record.value is not None
+        copies[record.value["partition"]].append((record.position, record.value["offset"]))
+    found = 0
+    for number, reset in enumerate(tried):
+        until = next((later.tried for later in tried[number + 1 :] if later.partition == reset.partition), None)
+        made = [(at, offset) for at, offset in copies[reset.partition] if until is None or at <= until]
+        if reset.done is not None and any(at > reset.done for at, _ in made):
+            assert reset.offset in [offset for at, offset in made if at > reset.tried], f"{reset} had no effect"
+            found += 1
+    return found
 
 
 def _clicks(log: Log) -> dict[tuple[int, int], tuple[object, object]]:
