@@ -88,7 +88,7 @@ class UnknownGroup(UsageError):
             f"Consumer group {name!r} was deleted." if deleted else f"There is no consumer group {name!r}.",
             hint="Open a consumer again to begin the group again."
             if deleted
-            else "`headwater log groups list` has them.",
+            else "`headwater log groups list` lists them.",
         )
         self.name, self.deleted = name, deleted
 
