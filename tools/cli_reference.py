@@ -14,6 +14,7 @@ from headwater.cli.failures import EXIT_CODES
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
 
+GROUP = "it needs a consumer group; tests/unit/cli/test_groups.py has one"
 APPLICATION = "it needs an application; tests/e2e/test_app_cli.py has one"
 
 OPENING = """\
@@ -42,7 +43,7 @@ def reference() -> str:
     panel = ""
     own = [command for command in root.commands.values() if not hasattr(command, "commands")]
     for group, command in [
-        *(("log ", each) for each in root.commands["log"].commands.values()),
+        *_log_commands(root.commands["log"]),
         *(("capture ", each) for each in root.commands["capture"].commands.values()),
         *(("", e) for e in own),
     ]:
@@ -51,6 +52,15 @@ def reference() -> str:
             parts.append(f"## {panel}\n")
         parts.append("\n".join(_section(group, command)))
     return "\n".join(parts)
+
+
+def _log_commands(log: Any) -> list[tuple[str, Any]]:
+    """Its commands, and behind those of the same panel the commands of its families."""
+    found = [("log ", each) for each in log.commands.values() if not hasattr(each, "commands")]
+    for family in (each for each in log.commands.values() if hasattr(each, "commands")):
+        last = max(at for at, (_, each) in enumerate(found) if each.rich_help_panel == family.rich_help_panel)
+        found[last + 1 : last + 1] = [(f"log {family.name} ", each) for each in family.commands.values()]
+    return found
 
 
 def _section(group: str, command: Any) -> Iterator[str]:
@@ -65,7 +75,8 @@ def _section(group: str, command: Any) -> Iterator[str]:
     for each in [*arguments, *options]:
         yield f"| {_name(each)} | {_cell(each.help)}{_default(each)} |"
     # An application needs a Spark, which takes long to start.
-    note = "" if group == "log " else f"<!-- not run: {APPLICATION} -->\n"
+    reason = GROUP if group == "log groups " else APPLICATION
+    note = "" if group == "log " else f"<!-- not run: {reason} -->\n"
     yield f"\n{note}```sh\n" + "\n".join(examples_of(command)) + "\n```\n"
 
 

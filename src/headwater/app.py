@@ -98,13 +98,18 @@ class App(Published, Connected):
         *,
         key: str | Sequence[str] | None = None,
         partitions: int = 1,
+        partition_by: str | Sequence[str] | None = None,
         event_time: str | None = None,
         **settings: Unpack[TopicOptions],
     ) -> Topic:
-        """A topic of the log, created if it is missing. With a key it is a table: its newest row per key."""
+        """A topic of the log, created if it is missing. With a key it is a table: its newest row per key.
+
+        `partition_by` keeps records with equal values in order, in a topic without a key as well.
+        """
         return self.log.create(
-            name, schema, key=key, partitions=partitions, event_time=event_time, exist_ok=True, **settings
-        )
+            name, schema, key=key, partitions=partitions, partition_by=partition_by, event_time=event_time,
+            exist_ok=True, **settings,
+        )  # fmt: skip
 
     def webhook_in(
         self, name: str, topic: str, *, secret: str | Sequence[str], style: WebhookStyle = "standard"

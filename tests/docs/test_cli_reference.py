@@ -11,6 +11,6 @@ def test_the_reference_is_up_to_date() -> None:
 
 def test_every_command_and_exit_code_is_in_it() -> None:
     page = reference()
-    assert page.count("\n### headwater log ") == 15
-    assert page.count("\n### headwater ") == page.count("\n```sh\n") == 31
+    assert page.count("\n### headwater log ") == 18
+    assert page.count("\n### headwater ") == page.count("\n```sh\n") == 34
     assert "| 3 | A group's lag is past a limit. |" in page

@@ -7,7 +7,7 @@ offset; who holds something uncommitted keeps it; who lost it cannot commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 Place = tuple[int, int]
@@ -63,6 +63,16 @@ class GroupModel:
         """These members left, or their leases ended."""
         self.holders = {place: holder for place, holder in self.holders.items() if holder not in names}
         self.ended -= set(names)
+
+    def reset(self, members: Iterable[MemberModel], offsets: Mapping[Place, int]) -> None:
+        """The group continues from these offsets, and so do the members that hold the partitions."""
+        for place, offset in offsets.items():
+            self.offsets[place] = offset
+            for member in members:
+                claim = member.claims.get(place)
+                if claim is not None and self.holders.get(place) == member.name:
+                    member.lost |= claim.next != claim.committed
+                    member.claims[place] = ClaimModel(offset, offset)
 
     def watch(self, member: MemberModel, claimed: Collection[Place], begin: Callable[[Place], int]) -> None:
         """Takes note of what a member says it claims now, and checks that it may."""

@@ -6,10 +6,12 @@ from datetime import timedelta
 from typing import Literal
 
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from headwater.errors import Fenced, RecordsGone, UnknownTopic
+from headwater.errors import Fenced, RecordsGone, UnknownGroup, UnknownTopic
+from headwater.log.port import Start
 from headwater.log.reading import Batch
 from tests.property.group_model import GroupModel, MemberModel, Place
 from tests.property.log_under_test import PICKS, LogUnderTest, choose
@@ -98,6 +100,54 @@ class GroupRules(LogUnderTest):
         consumer, _ = self.consumers.pop((group, name))
         consumer.close()
         self.model.groups[group].release({name})
+
+    @precondition(lambda self: self.model.groups)
+    @rule(pick=PICKS, other=PICKS, offset=PICKS, to=st.sampled_from(["earliest", "latest", "position", "offset"]))
+    def reset(self, pick: int, other: int, offset: int, to: str) -> None:
+        """The group is moved, in one topic, under whatever members it has."""
+        group = choose(self.model.groups, pick)
+        model = self.model.groups[group]
+        read = sorted({serial for serial, _ in model.offsets})
+        if not read:
+            return
+        serial = choose(read, other)
+        places = sorted(place for place in model.offsets if place[0] == serial)
+        name = next(topic.name for topic in self.model.topics.values() if topic.serial == serial)
+        kept = {place: partition for place in places if (partition := self.model.place(place)) is not None}
+        target: Start = "earliest"
+        offsets = {place: partition.start for place, partition in kept.items()}
+        if to in ("latest", "position"):
+            target = self.log.position() if to == "position" else "latest"
+            offsets = {place: partition.end for place, partition in kept.items()}
+        if to == "offset":
+            place = choose(places, offset)
+            between = kept[place].end - kept[place].start
+            offsets = {place: kept[place].start + offset % (between + 1)}
+            target = {place[1]: offsets[place]}
+        moves = self.log.reset_group(group, target, topics=name, force=True, dry_run=offset % 5 == 0)
+        assert {(serial, move.partition): move.after for move in moves} == offsets
+        assert {(serial, move.partition): move.before for move in moves} == {at: model.offsets[at] for at in offsets}
+        if offset % 5:
+            members = [member for key, (_, member) in self.consumers.items() if key[0] == group]
+            model.reset(members, offsets)
+
+    @precondition(lambda self: self.model.groups and self.has_news("delete_group", 12))
+    @rule(pick=PICKS)
+    def delete_group(self, pick: int) -> None:
+        """Its members are told, and cannot commit what they were given."""
+        self.looked("delete_group")
+        group = choose(self.model.groups, pick)
+        self.log.delete_group(group, force=True)
+        self.model.groups.pop(group)
+        self.dead.pop(group, None)
+        for key in [key for key in self.consumers if key[0] == group]:
+            consumer, member = self.consumers.pop(key)
+            if member.uncommitted() or member.lost:
+                with pytest.raises(Fenced):
+                    consumer.commit()
+            with pytest.raises((UnknownGroup, UnknownTopic)):
+                consumer.poll(timedelta(0))
+            consumer.close()
 
     @precondition(lambda self: self.dead)
     @rule()

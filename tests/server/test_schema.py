@@ -22,10 +22,10 @@ from tests.server.shop import Shop, opened
 SCHEMA = schemathesis.openapi.from_dict(document(ENDPOINTS))
 STREAM = "/views/{view}/changes"
 EXAMPLES = 25
-NAMES = {"topic": "clicks", "view": "v", "name": "github"}
+NAMES = {"topic": "clicks", "view": "v", "name": "github", "group": "g"}
 # What is well-formed and still wrong, because of what is in the log: a column that a topic does not have, SQL that
-# names no view, a partition that is not there, a webhook without a signature.
-MEANING_DECIDES = ("records", "/views/{view}", "/query", "/hooks/", "/session", "/dead-letters/")
+# names no view, a partition that is not there, a webhook without a signature, a group that was deleted.
+MEANING_DECIDES = ("records", "/views/{view}", "/query", "/hooks/", "/session", "/dead-letters/", "/groups/")
 
 
 @schemathesis.serializer(*bodies.JSON_LINES, bodies.ARROW)
@@ -40,6 +40,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     with opened(directory, verify=lambda _: {"equal": True}, limits={"wait_seconds_max": 1}) as shop:
         shop.append({"user": 1, "url": "a"})
         shop.append({"id": 1, "country": "DE", "amount": "1.50"}, topic="orders")
+        shop.app.log.consumer("orders", group="g").close()
         yield shop
 
 

@@ -130,6 +130,11 @@ for command in (app_run, app_serve, app_query, app_explain, app_care, demo):
     command.register(app)
 for family in (log_topics, log_append, log_read, log_groups, log_care):
     family.register(log)
+groups_family = typer.Typer(
+    cls=Family, no_args_is_help=True, help="List consumer groups, show where they are, move and delete them."
+)
+log_groups.register_groups(groups_family)
+log.add_typer(groups_family, name="groups", rich_help_panel=log_groups.PANEL)
 capture_family = typer.Typer(
     cls=CaptureFamily,
     no_args_is_help=True,

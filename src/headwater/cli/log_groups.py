@@ -1,4 +1,4 @@
-"""`headwater log` groups and lag: who reads a log, and how far behind they are."""
+"""`headwater log groups` and `headwater log lag`: who reads a log, how far behind they are, and how they are moved."""
 
 from __future__ import annotations
 
@@ -8,27 +8,50 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.arguments import Directory, Json, examples, open_existing
+from headwater.cli.arguments import Directory, Json, Yes, ask, examples, open_existing
 from headwater.cli.failures import ALARM
-from headwater.cli.output import Column, alarm, folding, number, print_json, print_table, say
+from headwater.cli.output import Column, alarm, count, folding, number, print_json, print_table, say
+from headwater.cli.places import parse_start
 from headwater.cli.quantities import format_age, format_size, parse_size
 from headwater.errors import UsageError
+from headwater.log.groups import OffsetReset
 from headwater.log.lag import RISK_ALARM, Lag, LagLimits
+from headwater.log.port import Start
 from headwater.model.durations import parse_duration
 
 PANEL = "Groups"
 
 
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", show_default=False)]
+Force = Annotated[
+    bool, typer.Option("--force", help="Also while it has active members; their uncommitted work is refused.")
+]
+
+
 def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    app.command(rich_help_panel=PANEL, epilog=examples("headwater log groups ./data"))(groups)
+    """Adds the command for lag."""
     app.command(
         rich_help_panel=PANEL,
         epilog=examples("headwater log lag ./data --alarm-records 100000 --alarm-age 5m"),
     )(lag)
 
 
-def groups(directory: Directory, *, as_json: Json = False) -> None:
+def register_groups(app: typer.Typer) -> None:
+    """Adds the commands of `headwater log groups`."""
+    app.command("list", rich_help_panel=PANEL, epilog=examples("headwater log groups list ./data"))(list_groups)
+    app.command(rich_help_panel=PANEL, epilog=examples("headwater log groups show ./data billing"))(show)
+    app.command(
+        rich_help_panel=PANEL,
+        epilog=examples(
+            "headwater log groups reset ./data billing --to earliest --dry-run",
+            "headwater log groups reset ./data billing --to 2026-01-31T12:00:00Z --yes",
+            "headwater log groups reset ./data billing --to 0 --topic orders --partition 0 --yes",
+        ),
+    )(reset)
+    app.command(rich_help_panel=PANEL, epilog=examples("headwater log groups delete ./data billing --yes"))(delete)
+
+
+def list_groups(directory: Directory, *, as_json: Json = False) -> None:
     """List the consumer groups of a log."""
     with open_existing(directory) as log:
         lags = log.lag()
@@ -40,6 +63,94 @@ def groups(directory: Directory, *, as_json: Json = False) -> None:
     else:
         columns = [Column("group"), folding("topics"), number("partitions"), number("members"), number("behind")]
         print_table([*columns, number("bytes")], [_group_row(summary) for summary in found])
+
+
+def show(directory: Directory, group: GroupName, *, as_json: Json = False) -> None:
+    """Show a group: its active members, and where it is in each partition."""
+    with open_existing(directory) as log:
+        members, lags = log.members(group), log.lag(group)
+    if as_json:
+        shown = [{**asdict(member), "lease_left": member.lease_left.total_seconds()} for member in members]
+        print_json([{"group": group, "members": shown, "partitions": [asdict(each) for each in lags]}])
+        return
+    say("The group has no active members." if not members else f"{count(len(members), 'active member')}:")
+    if members:
+        rows = [
+            (each.name, ", ".join(each.topics) or "-", format_age(each.lease_left.total_seconds())) for each in members
+        ]
+        print_table([folding("member"), folding("topics"), number("lease")], rows)
+    _print_lags(lags)
+
+
+def reset(
+    directory: Directory,
+    group: GroupName,
+    *,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="PLACE",
+            help="Where to continue: earliest, latest, an offset (42), a time of receipt (2026-01-31T12:00:00Z, UTC if "
+            "it has no zone), how long ago (10m), or after a position (position:42).",
+            show_default=False,
+        ),
+    ],
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="TOPIC", help="Only in this topic; again for more. Otherwise in all.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Only in this partition: for an offset in one topic.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show from where to where, and change nothing.")] = False,
+    force: Force = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Move a group to another place. Its consumers continue from there."""
+    target = _target(to, partition)
+    with open_existing(directory) as log:
+        moves = log.reset_group(group, target, topics=topic, dry_run=True)
+        if not dry_run:
+            if not (yes or as_json):
+                _print_moves(moves)
+            ask(f"Move group {group} in {count(len(moves), 'partition')}?", yes=yes)
+            moves = log.reset_group(group, target, topics=topic, force=force)
+    if as_json:
+        print_json(asdict(move) for move in moves)
+    elif yes or dry_run:
+        _print_moves(moves)
+    say("Nothing was changed: this was a dry run." if dry_run else f"Group {group} continues from there.")
+
+
+def delete(directory: Directory, group: GroupName, *, force: Force = False, yes: Yes = False) -> None:
+    """Delete a group and its offsets. A consumer of that name begins it again."""
+    with open_existing(directory) as log:
+        lags = log.lag(group)
+        read = ", ".join(sorted({each.topic for each in lags})) or "nothing"
+        ask(f"Group {group} reads {read}. Delete its offsets for good?", yes=yes)
+        log.delete_group(group, force=force)
+    say(f"Deleted group {group}.")
+
+
+def _target(text: str, partition: int | None) -> Start:
+    target = parse_start(text)
+    if partition is None:
+        return target
+    if not isinstance(target, int):
+        raise UsageError("--partition goes with an offset.", hint="Leave it out, or write an offset: --to 42.")
+    return {partition: target}
+
+
+def _print_moves(moves: Sequence[OffsetReset]) -> None:
+    columns = [Column("topic"), number("partition"), number("from"), number("to"), folding("records")]
+    print_table(columns, [_move_row(move) for move in moves])
+
+
+def _move_row(move: OffsetReset) -> tuple[str, ...]:
+    moved = move.after - (move.before or 0)
+    effect = "-" if not moved else f"{-moved:,} again" if moved < 0 else f"{moved:,} skipped"
+    before = "-" if move.before is None else str(move.before)
+    return move.topic, str(move.partition), before, str(move.after), effect
 
 
 def lag(
@@ -80,14 +191,18 @@ def lag(
     elif not lags:
         say("The log has no consumer groups yet.")
     else:
-        columns = [Column("group"), Column("topic"), number("partition"), number("offset"), number("end")]
-        columns += [number("behind"), number("bytes"), number("age"), number("risk"), folding("member")]
-        print_table(columns, [_lag_row(each) for each in lags])
+        _print_lags(lags)
     alarms = [(each, reason) for each in lags for reason in each.alarms(limits)]
     for each, reason in alarms:
         alarm(f"group {each.group}, topic {each.topic}, partition {each.partition}: {reason}")
     if alarms:
         raise typer.Exit(ALARM)
+
+
+def _print_lags(lags: Sequence[Lag]) -> None:
+    columns = [Column("group"), Column("topic"), number("partition"), number("offset"), number("end")]
+    columns += [number("behind"), number("bytes"), number("age"), number("risk"), folding("member")]
+    print_table(columns, [_lag_row(each) for each in lags])
 
 
 def _summary(name: str, lags: Sequence[Lag]) -> dict[str, object]:

@@ -62,6 +62,7 @@ def register(app: typer.Typer) -> None:
             'headwater log create ./data orders "id bigint, amount decimal(12,2), at timestamp" \\',
             "    --key id --partitions 4 --event-time at --retention-age 7d --dead-letter orders.dead",
             'headwater log create ./data customers "id bigint, name string" --key id --cleanup compact',
+            'headwater log create ./data clicks "user_id bigint, url string" --partitions 4 --partition-by user_id',
         ),
     )(create)
     app.command(rich_help_panel=PANEL, epilog=examples("headwater log topics ./data"))(topics)
@@ -144,6 +145,13 @@ def create(
         typer.Option(metavar="COLUMN", help="A key column; give it again for more. A key's records stay in order."),
     ] = None,
     partitions: Annotated[int, typer.Option(min=1, metavar="N", help="How many partitions.")] = 1,
+    partition_by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Records with equal values stay in order, without a key; again for more columns.",
+        ),
+    ] = None,
     event_time: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The timestamp column that says when it happened.")
     ] = None,
@@ -163,8 +171,9 @@ def create(
     with open_existing(directory) as log:
         existed = topic in {each.name for each in log.topics()}
         made = log.create(
-            topic, schema, key=key, partitions=partitions, event_time=event_time, exist_ok=exist_ok, **settings
-        )
+            topic, schema, key=key, partitions=partitions, partition_by=partition_by, event_time=event_time,
+            exist_ok=exist_ok, **settings,
+        )  # fmt: skip
     made_now = f"Created topic {made.name} with {count(made.partitions, 'partition')}: {format_ddl(made.schema)}."
     say(f"Topic {made.name} exists already, defined alike." if existed else made_now)
 
@@ -191,7 +200,8 @@ def alter(
         list[str] | None, typer.Option(metavar="DDL", help='A column to add, such as "note string"; again for more.')
     ] = None,
     partitions: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="More partitions, for a topic without a key.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="More partitions, for a topic with neither a key nor --partition-by."),
     ] = None,
     retention_age: RetentionAge = None,
     retention_bytes: RetentionBytes = None,

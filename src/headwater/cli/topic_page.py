@@ -110,6 +110,7 @@ def _type(field: pa.Field) -> str:
 
 def _role(topic: Topic, name: str) -> str:
     roles = ["key"] if name in topic.key else []
+    roles += ["partition"] if name in topic.partition_by else []
     return ", ".join([*roles, "event time"] if name == topic.event_time else roles)
 
 

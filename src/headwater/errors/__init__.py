@@ -8,6 +8,7 @@
     |  |- UnknownTopic
     |  |- TopicExists
     |  |- UnknownGroup
+    |  |- GroupActive              a consumer group cannot be moved or deleted under its members
     |  |- Fenced                   a newer holder has this producer, partition or lease
     |  |- OutOfSequence            a producer skipped a sequence number
     |  |- Conflict                 a bookmark was not what the commit expected; nothing was committed
@@ -79,6 +80,7 @@ from headwater.errors.log import (
     Conflict,
     Corrupt,
     Fenced,
+    GroupActive,
     InvalidName,
     InvalidRecords,
     LogBusy,
@@ -154,6 +156,7 @@ __all__ = [
     "Fenced",
     "FileUnreadable",
     "FunctionFailed",
+    "GroupActive",
     "HeadwaterError",
     "Indeterminate",
     "InternalError",

@@ -83,9 +83,28 @@ class TopicExists(UsageError):
 class UnknownGroup(UsageError):
     code = "unknown_group"
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"There is no consumer group {name!r}.", hint="`headwater log groups` lists them.")
-        self.name = name
+    def __init__(self, name: str, *, deleted: bool = False) -> None:
+        super().__init__(
+            f"Consumer group {name!r} was deleted." if deleted else f"There is no consumer group {name!r}.",
+            hint="Open a consumer again to begin the group again."
+            if deleted
+            else "`headwater log groups list` lists them.",
+        )
+        self.name, self.deleted = name, deleted
+
+
+class GroupActive(UsageError):
+    """A group cannot be moved or deleted under members that read it."""
+
+    code = "group_active"
+
+    def __init__(self, name: str, members: Sequence[str]) -> None:
+        count = "an active member" if len(members) == 1 else f"{len(members)} active members"
+        super().__init__(
+            f"Consumer group {name!r} has {count}: {', '.join(members)}.",
+            hint="Stop the consumers first, or force it: uncommitted work of these members is refused and comes again.",
+        )
+        self.name, self.members = name, tuple(members)
 
 
 class Fenced(UsageError):
@@ -96,7 +115,9 @@ class Fenced(UsageError):
     def __init__(self, kind: str, name: str, epoch: int, current: int) -> None:
         super().__init__(
             f"This holder of {kind} {name!r} (epoch {epoch}) was replaced by a newer one (epoch {current}).",
-            hint="Another process took over. Stop this one, or open it again to take over in turn.",
+            hint="Nothing of this commit happened. Poll again: the consumer continues from its group's offsets."
+            if kind == "partition"
+            else "Another process took over. Stop this one, or open it again to take over in turn.",
         )
         self.kind, self.name, self.epoch, self.current = kind, name, epoch, current
 

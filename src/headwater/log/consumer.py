@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Self
 
-from headwater.errors import ExternalError, Fenced, RecordsGone, UsageError
+from headwater.errors import ExternalError, Fenced, RecordsGone, UnknownTopic, UsageError
 from headwater.log.commit import Committed, OffsetMove, Request
 from headwater.log.membership import Claim, Membership
 from headwater.log.options import LEASE, OnGone
@@ -20,6 +20,8 @@ from headwater.system.background import Background
 from headwater.system.wake import Wake
 
 RENEWALS_PER_LEASE = 3
+TOPICS_NOTICED_SECONDS = 1.0
+"""Within this time a consumer that waits notices topics that its patterns fit, and changes of its group."""
 
 
 class Consumer:
@@ -73,13 +75,18 @@ class Consumer:
         while True:
             ticket = self._wake.ticket()
             self._tend()
-            batch = self._next_batch()
+            try:
+                batch = self._next_batch()
+            except UnknownTopic:
+                # Dropped just now. It raises again if this member wants the topic by name.
+                self._settle(in_use=self._uncommitted())
+                continue
             if batch is not None:
                 return batch
             left = until - time.monotonic()
             if left <= 0:
                 return None
-            self._wake.wait(ticket, min(left, self._lease / RENEWALS_PER_LEASE))
+            self._wake.wait(ticket, min(left, self._lease / RENEWALS_PER_LEASE, TOPICS_NOTICED_SECONDS))
 
     def commit(self) -> None:
         """Everything delivered so far is dealt with. Raises `Fenced` if a partition went to another member."""
@@ -171,7 +178,7 @@ class Consumer:
             self._changed_at = now
         if self._changed_at is None:
             return
-        uncommitted = {place for place in self._claims if self._is_uncommitted(place)}
+        uncommitted = self._uncommitted()
         if now - self._changed_at > self._lease:
             uncommitted.clear()
         self._settle(in_use=uncommitted)
@@ -190,7 +197,8 @@ class Consumer:
         known, self._claims = self._claims, {claim.place: claim for claim in claims}
         for place, claim in known.items():
             held = self._claims.get(place)
-            if self._is_uncommitted(place) and (held is None or held.epoch != claim.epoch):
+            dropped = held is None and claim.topic.id not in self._membership.topics
+            if self._is_uncommitted(place) and not dropped and (held is None or held.epoch != claim.epoch):
                 # Somebody else delivers it again: what was made of it here must not be committed.
                 self._lost.append(self._move(claim))
         for place, claim in self._claims.items():
@@ -212,6 +220,9 @@ class Consumer:
                 continue
             except UsageError:
                 return
+
+    def _uncommitted(self) -> set[tuple[int, int]]:
+        return {place for place in self._claims if self._is_uncommitted(place)}
 
     def _is_uncommitted(self, place: tuple[int, int]) -> bool:
         return self._next[place] != self._committed[place]

@@ -32,13 +32,18 @@ class Membership(Protocol):
     group: str
     member: str
 
+    @property
+    def topics(self) -> Collection[int]:
+        """The ids of the topics that it wants, as of the last `renew`."""
+
     def version(self) -> tuple[int, int]:
         """Changes whenever the division of the group's partitions may have to: with the group, and with the topics."""
 
     def renew(self, in_use: Collection[Place] = ()) -> tuple[list[Claim], tuple[int, int]]:
         """Joins or stays, and settles what this member claims from now on; that, and the group's version.
 
-        What is `in_use` is not given back. Raises `Fenced`, and `UnknownTopic` once a topic was dropped.
+        What is `in_use` is not given back. Raises `Fenced`, `UnknownTopic` once a topic that it wants by name was
+        dropped, and `UnknownGroup` once the group was deleted.
         """
 
     def offsets(self) -> Mapping[Place, int]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict, get_args
 
 from headwater.errors import UsageError
 from headwater.log.topic import DURATIONS, Cleanup
 from headwater.model.durations import Duration, duration_of
+from headwater.model.position import Position
 
 Policy = Literal["block", "error", "drop_newest", "drop_oldest"]
 OnGone = Literal["fail", "earliest"]
-GroupStart = Literal["earliest", "latest"]
+GroupStart = Literal["earliest", "latest"] | datetime | Position
+"""Where a group begins in a partition that it has no offset of yet: a time is that of receipt, a position is before."""
 LEASE = timedelta(seconds=10)
 
 
@@ -50,9 +52,13 @@ def check_consumer_options(options: ConsumerOptions) -> None:
     known = ConsumerOptions.__annotations__
     for name in options.keys() - known.keys():
         raise UsageError(f"A consumer has no option {name!r}.", hint=f"Options: {', '.join(known)}.")
-    for name, choices in (("start", get_args(GroupStart)), ("on_gone", get_args(OnGone))):
-        if options.get(name, choices[0]) not in choices:
-            raise UsageError(f"{name} cannot be {options.get(name)!r}.", hint=f"Use one of {', '.join(choices)}.")
+    start = options.get("start", "earliest")
+    if not isinstance(start, (datetime, Position)) and start not in ("earliest", "latest"):
+        raise UsageError(f"start cannot be {start!r}.", hint="Use 'earliest', 'latest', a datetime or a Position.")
+    if options.get("on_gone", "fail") not in get_args(OnGone):
+        raise UsageError(
+            f"on_gone cannot be {options.get('on_gone')!r}.", hint=f"Use one of {', '.join(get_args(OnGone))}."
+        )
     if duration_of("lease", options.get("lease", LEASE)) == timedelta(0):
         raise UsageError("The lease cannot be zero.", hint="Give it some seconds.")
     if (idle_timeout := options.get("idle_timeout")) is not None:

@@ -25,6 +25,7 @@ from headwater.model.record import Record
 
 if TYPE_CHECKING:
     from headwater.log.consumer import Consumer
+    from headwater.log.groups import Member, OffsetReset
     from headwater.log.lag import Lag
     from headwater.log.options import ConsumerOptions, ProducerOptions, TopicOptions
     from headwater.log.producer import Producer
@@ -53,6 +54,7 @@ class Log(ABC):
         *,
         key: str | Sequence[str] | None = None,
         partitions: int = 1,
+        partition_by: str | Sequence[str] | None = None,
         event_time: str | None = None,
         exist_ok: bool = False,
         **settings: Unpack[TopicOptions],
@@ -60,6 +62,7 @@ class Log(ABC):
         """Creates a topic; its dead-letter topic, too, if that is missing.
 
         `schema` is Spark DDL or an Arrow schema. Records with equal values in the `key` columns go to one partition.
+        `partition_by` does this for a topic without a key, which stays a stream; with a key it names a part of it.
         With `exist_ok` a topic that is defined alike is returned as it is. Raises `TopicExists`, `SchemaError`.
         """
 
@@ -72,8 +75,9 @@ class Log(ABC):
         partitions: int | None = None,
         **settings: Unpack[TopicOptions],
     ) -> Topic:
-        """Evolves the schema (add nullable columns, widen types), adds partitions to a topic without a key, changes
-        settings. Raises `SchemaError` or `UsageError` with the reason for anything else; nothing is changed then."""
+        """Evolves the schema (add nullable columns, widen types), adds partitions to a topic that has neither a key nor
+        `partition_by`, changes settings. Raises `SchemaError` or `UsageError` with the reason for anything else, and
+        changes nothing then."""
 
     @abstractmethod
     def drop(self, name: str) -> None:
@@ -231,11 +235,43 @@ class Log(ABC):
 
     @abstractmethod
     def consumer(self, topics: str | Sequence[str], *, group: str, **options: Unpack[ConsumerOptions]) -> Consumer:
-        """A new member of a consumer group."""
+        """A new member of a consumer group.
+
+        A name with `*`, `?` or `[` is a pattern: the member reads all topics whose names fit, also those that come
+        later, and leaves those that are dropped.
+        """
 
     @abstractmethod
     def groups(self) -> list[str]:
         """All consumer groups, by name."""
+
+    @abstractmethod
+    def members(self, group: str) -> list[Member]:
+        """The active members of a group, by name: those whose leases have not ended. Raises `UnknownGroup`."""
+
+    @abstractmethod
+    def reset_group(
+        self,
+        group: str,
+        to: Start,
+        *,
+        topics: str | Sequence[str] | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> list[OffsetReset]:
+        """Moves a group's offsets, in all topics that it reads or in some; from where to where, per partition.
+
+        Raises `GroupActive` while the group has members. With `force` they continue from there, and what they have not
+        committed is refused. An offset needs one topic, and has to be one that is kept, or the end. With `dry_run`
+        nothing is moved. Raises `UnknownGroup`, `PositionGone`.
+        """
+
+    @abstractmethod
+    def delete_group(self, group: str, *, force: bool = False) -> None:
+        """Deletes a group with its offsets. Raises `UnknownGroup`, and `GroupActive` while it has members.
+
+        With `force` its members get `Fenced` from their next commit, and `UnknownGroup` from their next poll.
+        """
 
     @abstractmethod
     def lag(self, group: str | None = None) -> list[Lag]:

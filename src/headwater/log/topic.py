@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal, get_args
@@ -84,7 +85,10 @@ class TopicSettings:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the catalog has it. `schemas` holds every version, the current one last."""
+    """A topic as the catalog has it. `schemas` holds every version, the current one last.
+
+    `partition_by` are the columns by which records are divided among partitions, where these are not the key's.
+    """
 
     id: int
     name: str
@@ -93,6 +97,7 @@ class Topic:
     partitions: int
     event_time: str | None
     settings: TopicSettings
+    partition_by: tuple[str, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:
@@ -101,6 +106,11 @@ class Topic:
     @property
     def schema_version(self) -> int:
         return len(self.schemas) - 1
+
+    @property
+    def division(self) -> tuple[str, ...]:
+        """The columns whose values decide on a record's partition; none if records go to one after the other."""
+        return self.partition_by or self.key
 
     @property
     def roll_bytes(self) -> int:
@@ -123,6 +133,7 @@ class Topic:
             "schema_version": self.schema_version,
             "key": list(self.key),
             "partitions": self.partitions,
+            "partition_by": list(self.partition_by),
             "event_time": self.event_time,
             **settings,
         }
@@ -132,10 +143,11 @@ def define_topic(
     name: str,
     schema: str | pa.Schema,
     *,
-    key: str | tuple[str, ...] | list[str] | None,
+    key: str | Sequence[str] | None,
     partitions: int,
     event_time: str | None,
     settings: TopicSettings,
+    partition_by: str | Sequence[str] | None = None,
 ) -> Topic:
     """A topic that does not exist yet, checked. Raises `UsageError` with what is wrong."""
     check_name("topic", name)
@@ -146,15 +158,20 @@ def define_topic(
     if not is_whole(partitions, 1) or partitions > PARTITIONS_MAX:
         raise UsageError(f"A topic has 1 to {PARTITIONS_MAX} partitions, not {partitions!r}.")
     columns = parse_schema(schema)
-    keys = (key,) if isinstance(key, str) else tuple(key or ())
-    for column in keys:
-        if pa.types.is_nested(_field(columns, column, "key").type):
-            raise SchemaError(f"Key column {column!r} is nested.", column=column, hint="Use a column of a plain type.")
-    if len(set(keys)) < len(keys):
-        raise SchemaError("A key column is named twice.", column=keys[0])
+    keys = _plain_columns(columns, key, "key")
+    division = _plain_columns(columns, partition_by, "partition")
+    if keys and not set(division) <= set(keys):
+        column = next(column for column in division if column not in keys)
+        raise SchemaError(
+            f"Topic {name!r} cannot be partitioned by {column!r}: the records of one key would lie in two partitions.",
+            column=column,
+            hint=f"Use columns of the key ({', '.join(keys)}), or leave the key out: then the topic is a stream.",
+        )
     if event_time is not None and not pa.types.is_timestamp(_field(columns, event_time, "event time").type):
         raise SchemaError(f"Event time column {event_time!r} is not a timestamp.", column=event_time)
-    return Topic(0, name, (columns,), keys, partitions, event_time, settings.check(key=keys))
+    # Named like the key, it says what holds anyhow.
+    division = () if division == keys else division
+    return Topic(0, name, (columns,), keys, partitions, event_time, settings.check(key=keys), division)
 
 
 def parse_schema(schema: str | pa.Schema) -> pa.Schema:
@@ -173,6 +190,19 @@ def parse_schema(schema: str | pa.Schema) -> pa.Schema:
                 hint=f"Rename it. The log's own are {', '.join(SYSTEM_COLUMNS)}.",
             )
     return columns
+
+
+def _plain_columns(columns: pa.Schema, given: str | Sequence[str] | None, role: str) -> tuple[str, ...]:
+    """The named columns, each of a plain type. Raises `SchemaError`."""
+    names = (given,) if isinstance(given, str) else tuple(given or ())
+    for column in names:
+        if pa.types.is_nested(_field(columns, column, role).type):
+            raise SchemaError(
+                f"{role.capitalize()} column {column!r} is nested.", column=column, hint="Use a column of a plain type."
+            )
+    if len(set(names)) < len(names):
+        raise SchemaError(f"A {role} column is named twice.", column=names[0])
+    return names
 
 
 def _field(columns: pa.Schema, name: str, role: str) -> pa.Field:

@@ -8,6 +8,7 @@ from headwater.errors import (
     Determinate,
     DiskFull,
     Fenced,
+    GroupActive,
     HeadwaterError,
     InternalError,
     InvalidQuery,
@@ -38,6 +39,7 @@ STATUS: tuple[tuple[type[HeadwaterError], int], ...] = (
     (RecordsGone, 410),
     (PositionGone, 410),
     (Fenced, 409),
+    (GroupActive, 409),
     (Conflict, 409),
     (BufferFull, 429),
     (UsageError, 400),
@@ -110,6 +112,8 @@ def error_body(error: HeadwaterError) -> dict[str, object]:
         about["position"] = None if error.position is None else str(error.position)
     elif isinstance(error, InvalidQuery):
         about |= {"line": error.line, "column": error.column, "excerpt": error.excerpt}
+    elif isinstance(error, GroupActive):
+        about["members"] = list(error.members)
     elif isinstance(error, QueryEnded):
         about["limit"] = error.limit
     elif isinstance(error, PositionGone):

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from starlette.responses import Response
 
-from headwater.log.lag import Lag, LagLimits
 from headwater.log.size import PartitionSize
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl, format_type
 from headwater.model.encoding import format_instant
 from headwater.server.answers import answer
 from headwater.server.endpoint import Call, Endpoint, json_answer
+from headwater.server.groups import LAG, lag_json
 from headwater.server.parameters import READING, TOPIC
 from headwater.server.service import Service
 from headwater.server.shapes import ANYTHING, COLUMN, NUMBER, POSITION, TEXT, WHOLE, YES_NO, many, maybe, thing
 
 TAG = "Topics"
-LAG = thing(
-    group=TEXT, topic=TEXT, partition=WHOLE, member=maybe(TEXT), offset=WHOLE, end=WHOLE, records=WHOLE, bytes=WHOLE,
-    seconds=NUMBER, gone=WHOLE, risk=maybe(NUMBER), alarms=many(TEXT),
-)  # fmt: skip
 SUMMARY = thing(
     name=TEXT, kind=TEXT, key=many(TEXT), partitions=WHOLE, records=WHOLE, records_per_second=NUMBER,
     bytes=maybe(WHOLE), dead_letter=maybe(TEXT), is_dead_letter=YES_NO,
@@ -31,6 +25,7 @@ DETAIL = thing(
     topic=SUMMARY,
     columns=many(COLUMN),
     event_time=maybe(TEXT),
+    partition_by=many(TEXT),
     schemas=many(thing(version=WHOLE, schema=TEXT)),
     settings=ANYTHING,
     partitions=many(
@@ -99,6 +94,7 @@ def _detail(service: Service, name: str) -> dict[str, object]:
         "topic": summary(service, topic, dead_letter_topics(log.topics())),
         "columns": [{"name": field.name, "type": format_type(field.type)} for field in topic.schema],
         "event_time": topic.event_time,
+        "partition_by": list(topic.partition_by),
         "schemas": [{"version": number, "schema": format_ddl(one)} for number, one in enumerate(topic.schemas)],
         "settings": settings,
         "partitions": [
@@ -121,17 +117,6 @@ def _partition(size: PartitionSize, first: int, end: int) -> dict[str, object]:
     }
 
 
-def lag_json(lag: Lag) -> dict[str, object]:
-    return {**asdict(lag), "alarms": lag.alarms(LagLimits())}
-
-
-async def groups(call: Call) -> Response:
-    service = call.service
-    position = await service.log_at(call["at_least"], call["wait"])
-    found = await service.threads.run(service.log.lag)
-    return answer({"position": str(position), "groups": [lag_json(one) for one in found]}, position)
-
-
 ENDPOINTS = (
     Endpoint(
         "GET", "/topics", list_topics, "All topics",
@@ -140,9 +125,5 @@ ENDPOINTS = (
     Endpoint(
         "GET", "/topics/{topic}", describe, "A topic: schema, its history, settings, partitions, groups and their lag",
         {200: json_answer("The topic.", DETAIL)}, parameters=(TOPIC, *READING), tag=TAG,
-    ),
-    Endpoint(
-        "GET", "/groups", groups, "How far every consumer group is behind, per partition",
-        {200: json_answer("By group.", thing(position=POSITION, groups=many(LAG)))}, parameters=READING, tag=TAG,
     ),
 )  # fmt: skip

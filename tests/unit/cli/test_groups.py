@@ -23,21 +23,21 @@ def behind(log: EmbeddedLog) -> EmbeddedLog:
     return log
 
 
-@pytest.mark.parametrize("command", ["groups", "lag"])
+@pytest.mark.parametrize("command", [("groups", "list"), ("lag",)])
 @pytest.mark.usefixtures("log")
-def test_a_log_without_groups(headwater: Run, directory: Path, command: str) -> None:
-    ran = headwater("log", command, directory)
+def test_a_log_without_groups(headwater: Run, directory: Path, command: tuple[str, ...]) -> None:
+    ran = headwater("log", *command, directory)
     assert (ran.code, ran.out, ran.err) == (0, "", "The log has no consumer groups yet.\n")
-    assert headwater("log", command, directory, "--json").out == ""
+    assert headwater("log", *command, directory, "--json").out == ""
 
 
 @pytest.mark.usefixtures("behind")
 def test_groups_are_listed(headwater: Run, directory: Path) -> None:
-    ran = headwater("log", "groups", directory)
+    ran = headwater("log", "groups", "list", directory)
     heading, row = (line.split() for line in ran.out.splitlines())
     assert heading == ["group", "topics", "partitions", "members", "behind", "bytes"]
     assert row[:5] == ["billing", "orders", "2", "0", "7"]
-    (group,) = headwater("log", "groups", directory, "--json").objects()
+    (group,) = headwater("log", "groups", "list", directory, "--json").objects()
     assert (group["group"], group["topics"], group["members"], group["records"]) == ("billing", ["orders"], [], 7)
 
 
@@ -113,5 +113,121 @@ def test_a_wrong_question_is_refused(
     headwater: Run, directory: Path, arguments: tuple[str, ...], complaint: str
 ) -> None:
     ran = headwater("log", "lag", directory, *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert complaint in ran.err
+
+
+def offsets(log: EmbeddedLog) -> list[int]:
+    return [lag.offset for lag in log.lag("billing")]
+
+
+@pytest.mark.usefixtures("behind")
+def test_a_group_is_shown_with_its_members(headwater: Run, directory: Path, log: EmbeddedLog) -> None:
+    ran = headwater("log", "groups", "show", directory, "billing")
+    assert (ran.code, ran.err) == (0, "The group has no active members.\n")
+    assert [line.split()[:6] for line in ran.out.splitlines()[1:]] == [
+        ["billing", "orders", "0", "1", "3", "2"],
+        ["billing", "orders", "1", "0", "5", "5"],
+    ]
+    with log.consumer("ord*", group="billing", member="worker-1"):
+        ran = headwater("log", "groups", "show", directory, "billing")
+        assert ran.err == "1 active member:\n"
+        assert ran.out.splitlines()[1].split()[:2] == ["worker-1", "orders"]
+        (shown,) = headwater("log", "groups", "show", directory, "billing", "--json").objects()
+    (member,) = shown["members"]
+    assert (member["name"], member["topics"]) == ("worker-1", ["orders"])
+    assert 0 < member["lease_left"] <= 10
+    assert [each["offset"] for each in shown["partitions"]] == [1, 0]
+
+
+def test_a_dry_run_shows_from_where_to_where(headwater: Run, directory: Path, behind: EmbeddedLog) -> None:
+    ran = headwater("log", "groups", "reset", directory, "billing", "--to", "latest", "--dry-run")
+    assert (ran.code, ran.err) == (0, "Nothing was changed: this was a dry run.\n")
+    assert [line.split() for line in ran.out.splitlines()] == [
+        ["topic", "partition", "from", "to", "records"],
+        ["orders", "0", "1", "3", "2", "skipped"],
+        ["orders", "1", "0", "5", "5", "skipped"],
+    ]
+    assert offsets(behind) == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--to", "earliest"), [0, 0]),
+        (("--to", "latest"), [3, 5]),
+        (("--to", "2", "--topic", "orders"), [2, 2]),
+        (("--to", "2", "--partition", "0"), [2, 0]),
+        (("--to", "position:2"), [1, 0]),
+        (("--to", "position:3"), [3, 0]),
+        (("--to", "1d"), [0, 0]),
+        (("--to", "2100-01-01T00:00:00Z"), [3, 5]),
+    ],
+)
+def test_a_group_is_reset(
+    headwater: Run, directory: Path, behind: EmbeddedLog, options: tuple[str, ...], expected: list[int]
+) -> None:
+    ran = headwater("log", "groups", "reset", directory, "billing", *options, "--yes")
+    assert (ran.code, ran.err) == (0, "Group billing continues from there.\n")
+    assert offsets(behind) == expected
+    again = headwater("log", "groups", "reset", directory, "billing", *options, "--yes", "--json").objects()
+    assert all(move["before"] == move["after"] for move in again)
+
+
+def test_a_reset_asks_first(headwater: Run, directory: Path, behind: EmbeddedLog) -> None:
+    command = ("log", "groups", "reset", directory, "billing", "--to", "latest")
+    ran = headwater(*command, answer="n\n")
+    assert ran.code == 1
+    assert "orders" in ran.out
+    assert "Move group billing in 2 partitions?" in ran.err
+    assert offsets(behind) == [1, 0]
+    assert headwater(*command, answer="y\n").code == 0
+    assert offsets(behind) == [3, 5]
+
+
+def test_members_stand_in_the_way_unless_forced(headwater: Run, directory: Path, behind: EmbeddedLog) -> None:
+    reset = ("log", "groups", "reset", directory, "billing", "--to", "earliest", "--yes")
+    delete = ("log", "groups", "delete", directory, "billing", "--yes")
+    with behind.consumer("orders", group="billing", member="worker-1"):
+        for command in (reset, delete):
+            ran = headwater(*command)
+            assert ran.code == 2
+            assert "Consumer group 'billing' has an active member: worker-1." in ran.err
+            assert "add --force" in ran.err
+        assert headwater(*reset, "--force").code == 0
+        assert offsets(behind) == [0, 0]
+        assert headwater(*delete, "--force").code == 0
+        assert behind.groups() == []
+
+
+def test_a_group_is_deleted_when_the_user_agrees(headwater: Run, directory: Path, behind: EmbeddedLog) -> None:
+    command = ("log", "groups", "delete", directory, "billing")
+    ran = headwater(*command, answer="n\n")
+    assert ran.code == 1
+    assert "Group billing reads orders. Delete its offsets for good?" in ran.err
+    assert behind.groups() == ["billing"]
+    ran = headwater(*command, answer="y\n")
+    assert ran.code == 0
+    assert ran.err.endswith("Deleted group billing.\n")
+    assert behind.groups() == []
+
+
+@pytest.mark.usefixtures("behind")
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("show", "nobody"), "There is no consumer group 'nobody'."),
+        (("delete", "nobody", "--yes"), "There is no consumer group 'nobody'."),
+        (("reset", "nobody", "--to", "earliest"), "There is no consumer group 'nobody'."),
+        (("reset", "billing", "--to", "soon"), "'soon' is not a place to begin."),
+        (("reset", "billing", "--to", "4", "--partition", "0"), "has offsets 0 to 3, not 4"),
+        (("reset", "billing", "--to", "latest", "--partition", "0"), "--partition goes with an offset."),
+        (("reset", "billing", "--to", "latest", "--topic", "none"), "There is no topic 'none'."),
+        (("reset", "billing", "--to", "position:99"), "not yet at 99"),
+    ],
+)
+def test_a_wrong_move_is_refused(headwater: Run, directory: Path, arguments: tuple[str, ...], complaint: str) -> None:
+    command, *others = arguments
+    ran = headwater("log", "groups", command, directory, *others)
     assert (ran.code, ran.out) == (2, "")
     assert complaint in ran.err

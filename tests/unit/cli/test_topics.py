@@ -205,3 +205,22 @@ def test_drop_with_yes_does_not_ask(headwater: Run, directory: Path, log: Embedd
 def test_an_unknown_topic_is_named_with_those_there_are(headwater: Run, directory: Path, log: EmbeddedLog) -> None:
     ran = headwater("log", "describe", directory, "nope")
     assert (ran.code, ran.err) == (2, "error: There is no topic 'nope'.\nhint: Topics of this log: orders.\n")
+
+
+def test_a_stream_divided_by_a_column_is_created_and_described(
+    headwater: Run, directory: Path, log: EmbeddedLog
+) -> None:
+    options = ("--partitions", "4", "--partition-by", "user_id")
+    ran = headwater("log", "create", directory, "clicks", "user_id bigint, url string", *options)
+    assert (ran.code, ran.out) == (0, "")
+    assert (log.topic("clicks").key, log.topic("clicks").partition_by) == ((), ("user_id",))
+    (described,) = headwater("log", "describe", directory, "clicks", "--json").objects()
+    assert (described["key"], described["partition_by"]) == ([], ["user_id"])
+    assert any(line.split() == ["user_id", "bigint", "partition"] for line in _lines(headwater, directory, "clicks"))
+    ran = headwater("log", "alter", directory, "clicks", "--partitions", "8")
+    assert ran.code == 2
+    assert "Topic 'clicks' is partitioned by user_id: with more partitions" in ran.err
+
+
+def _lines(headwater: Run, directory: Path, topic: str) -> list[str]:
+    return headwater("log", "describe", directory, topic).out.splitlines()

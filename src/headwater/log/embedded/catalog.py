@@ -43,7 +43,7 @@ from headwater.system.sqlite import (
 from headwater.system.storage import Storage, storage_error
 from headwater.system.witness import Witness
 
-FORMAT = 2
+FORMAT = 3
 Durability = Literal["fsync", "os"]
 WRITE_LOCK_SECONDS_MAX = 30.0
 BUSY_SECONDS_MAX = 10.0
@@ -65,7 +65,8 @@ CREATE TABLE topics (
     key TEXT NOT NULL,
     partitions INTEGER NOT NULL,
     event_time TEXT,
-    settings TEXT NOT NULL
+    settings TEXT NOT NULL,
+    partition_by TEXT NOT NULL
 );
 CREATE TABLE dropped (
     name TEXT PRIMARY KEY
@@ -133,9 +134,14 @@ CREATE TABLE bookmarks (
     value TEXT NOT NULL,
     commit_number INTEGER NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE epochs (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    last INTEGER NOT NULL
+);
 CREATE TABLE groups (
     name TEXT PRIMARY KEY,
-    version INTEGER NOT NULL
+    version INTEGER NOT NULL,
+    newest_topic INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE members (
     group_name TEXT NOT NULL,

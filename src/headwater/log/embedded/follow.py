@@ -55,7 +55,8 @@ class Follower:
         for topic in self._topics:
             _check_columns(topic, columns)
             _check_partition(topic, partition)
-            _check_places(topic, start, end)
+            check_place(topic, start)
+            _check_end(topic, end)
             if self._until_commit is not None:
                 check_not_compacted(catalog, topic, self._until_commit)
         self._readers: list[PartitionReader] = []
@@ -89,7 +90,7 @@ class Follower:
                 continue
             reader = PartitionReader(self._directory, self._catalog, self._registry, topic, partition, self._columns)
             self._readers.append(reader)
-            self._next.append(_start(self._catalog, reader, start))
+            self._next.append(first_offset(self._catalog, reader, start))
             self._until.append(_end(reader, self._end))
 
     def _take_in_what_is_new(self) -> None:
@@ -234,7 +235,8 @@ def _check_not_deleted(catalog: Catalog, reader: PartitionReader, commit: int) -
         raise PositionGone(reader.topic.name, str(commit), str(row[0]), "retention")
 
 
-def _start(catalog: Catalog, reader: PartitionReader, start: Start) -> int:
+def first_offset(catalog: Catalog, reader: PartitionReader, start: Start) -> int:
+    """Where a partition is read from, for any place to start but the latest. Raises `PositionGone`."""
     if isinstance(start, Position):
         _check_not_deleted(catalog, reader, commit_of(start))
         return reader.seek(COMMIT.name, commit_of(start))
@@ -260,15 +262,19 @@ def _end(reader: PartitionReader, end: End | None) -> int | None:
     return end if isinstance(end, int) else None
 
 
-def _check_places(topic: Topic, start: Start, end: End | None) -> None:
+def check_place(topic: Topic, place: Start | End | None) -> None:
+    """Raises `UsageError` for offsets in partitions that the topic does not have."""
+    if isinstance(place, Mapping) and not place.keys() <= set(range(topic.partitions)):
+        raise UsageError(f"Topic {topic.name!r} has partitions 0 to {topic.partitions - 1}, not {sorted(place)}.")
+
+
+def _check_end(topic: Topic, end: End | None) -> None:
     """Raises `UsageError` for a place that cannot be meant."""
     if end is not None and (isinstance(end, bool) or not isinstance(end, (int, Mapping, datetime, Position))):
         raise UsageError(
             f"{end!r} is not a place to end.", hint="Use an offset, a dict of offsets, a datetime or a Position."
         )
-    for place in (start, end):
-        if isinstance(place, Mapping) and not place.keys() <= set(range(topic.partitions)):
-            raise UsageError(f"Topic {topic.name!r} has partitions 0 to {topic.partitions - 1}, not {sorted(place)}.")
+    check_place(topic, end)
 
 
 def _check_partition(topic: Topic, partition: int | None) -> None:

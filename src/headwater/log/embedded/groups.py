@@ -11,19 +11,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Literal
+from datetime import datetime
+from typing import Protocol
 
-from headwater.errors import Fenced
+from headwater.errors import Fenced, UnknownGroup
 from headwater.log.embedded.catalog import Catalog
 from headwater.log.embedded.segments import partition_range
 from headwater.log.membership import Claim, Place
+from headwater.log.options import GroupStart
 from headwater.log.topic import Topic
+from headwater.model.position import Position
 from headwater.system.clock import Clock
 from headwater.system.sqlite import Connection
 
 
+class Seek(Protocol):
+    """Finds where a partition is read from, for a time or a position."""
+
+    def __call__(self, topic: Topic, partition: int, start: GroupStart, /) -> int: ...
+
+
 class CatalogMembership:
-    """A `Membership` that is kept in the catalog."""
+    """A `Membership` that is kept in the catalog. `topics` finds what it wants, and tells whether by name."""
 
     def __init__(
         self,
@@ -31,16 +40,23 @@ class CatalogMembership:
         clock: Clock,
         group: str,
         member: str,
-        topics: Callable[[], Sequence[Topic]],
+        topics: Callable[[], Sequence[tuple[Topic, bool]]],
         *,
         lease_seconds: float,
-        start: Literal["earliest", "latest"],
+        start: GroupStart,
+        seek: Seek,
     ) -> None:
         self._catalog, self._clock = catalog, clock
         self.group, self.member = group, member
         self._find_topics, self._topics = topics, dict[int, Topic]()
-        self._lease, self._start = lease_seconds, start
+        # Topics that a pattern has found; and the newest of all topics, of which it may be the first to know.
+        self._found, self._newest = set[int](), 0
+        self._lease, self._start, self._seek = lease_seconds, start, seek
         self._epoch = 0
+
+    @property
+    def topics(self) -> Collection[int]:
+        return self._topics.keys()
 
     def version(self) -> tuple[int, int]:
         """Changes whenever the division of the group's partitions may have to: with the group, and with the topics."""
@@ -54,15 +70,21 @@ class CatalogMembership:
         """
         with self._catalog.read() as tx:
             topics_version = _topics_version(tx)
-            self._topics = {topic.id: topic for topic in self._find_topics()}
+            topics = self._find_topics()
+            self._topics = {topic.id: topic for topic, _ in topics}
+            self._found = {topic.id for topic, named in topics if not named}
+            self._newest = tx.execute("SELECT coalesce(max(id), 0) FROM topics").fetchone()[0]
+            begun = self._begun(tx)
+        # Before the lock is held: a time and a position are looked up in the segments' files.
+        begins = self._begins(begun) if isinstance(self._start, (datetime, Position)) else {}
         with self._catalog.write() as tx:
             before = _state(tx, self.group)
             epoch = self._stay(tx)
             self._drop_ended(tx)
             self._list_partitions(tx)
-            self._settle(tx, in_use)
+            self._settle(tx, in_use, begins)
             if _state(tx, self.group) != before:
-                _changed(tx, self.group)
+                changed(tx, self.group, self._newest)
             claims, version = self._claims(tx), _version(tx, self.group)
         self._epoch = epoch
         return claims, (version, topics_version)
@@ -81,7 +103,7 @@ class CatalogMembership:
             )
             ended = self._drop_ended(tx)
             if ended:
-                _changed(tx, self.group)
+                changed(tx, self.group)
             return ended
 
     def leave(self) -> None:
@@ -91,16 +113,18 @@ class CatalogMembership:
             tx.execute("DELETE FROM members WHERE group_name = ? AND member = ? AND epoch = ?", mine)
             if tx.changes():
                 _release(tx, self.group, self.member)
-                _changed(tx, self.group)
+                changed(tx, self.group)
 
     def _stay(self, tx: Connection) -> int:
         """Is a member from now on; as of which epoch."""
         name = (self.group, self.member)
         row = tx.execute("SELECT epoch FROM members WHERE group_name = ? AND member = ?", name).fetchone()
         epoch = self._epoch
+        if epoch and not _version(tx, self.group):
+            raise UnknownGroup(self.group, deleted=True)
         if row is None or not epoch:
             _release(tx, *name)
-            _changed(tx, self.group)
+            changed(tx, self.group, self._newest)
             epoch = _version(tx, self.group)
         elif row[0] != epoch:
             raise Fenced("member", "/".join(name), epoch, row[0])
@@ -124,7 +148,22 @@ class CatalogMembership:
         rows = [(self.group, topic.id, p) for topic in self._topics.values() for p in range(topic.partitions)]
         tx.executemany("INSERT OR IGNORE INTO claims VALUES (?, ?, ?, NULL, 0, NULL, NULL)", rows)
 
-    def _settle(self, tx: Connection, in_use: Collection[Place]) -> None:
+    def _begun(self, tx: Connection) -> set[Place]:
+        """The partitions of which it is decided already where the group begins."""
+        rows = tx.execute(
+            "SELECT topic_id, partition FROM claims WHERE group_name = ? AND offset IS NOT NULL", (self.group,)
+        )
+        return set(rows.fetchall())
+
+    def _begins(self, begun: Collection[Place]) -> dict[Place, int]:
+        places = [(topic, partition) for topic in self._topics.values() for partition in range(topic.partitions)]
+        return {
+            (topic.id, partition): self._seek(topic, partition, self._start)
+            for topic, partition in places
+            if (topic.id, partition) not in begun
+        }
+
+    def _settle(self, tx: Connection, in_use: Collection[Place], begins: Mapping[Place, int]) -> None:
         members = {
             member: frozenset(json.loads(topics))
             for member, topics in tx.execute(
@@ -141,16 +180,27 @@ class CatalogMembership:
             if held[place] == self.member and member != self.member and place not in in_use:
                 _set_holder(tx, self.group, place, None)
             elif held[place] is None and member == self.member:
-                self._take(tx, place)
+                self._take(tx, place, begins)
 
-    def _take(self, tx: Connection, place: Place) -> None:
+    def _take(self, tx: Connection, place: Place, begins: Mapping[Place, int]) -> None:
         _set_holder(tx, self.group, place, self.member)
-        first, end = partition_range(tx, self._topics[place[0]], place[1])
+        where = "group_name = ? AND topic_id = ? AND partition = ?"
+        named = (self.group, *place)
         # Where a new group begins is decided once: a member that dies before its first commit changes nothing.
-        tx.execute(
-            "UPDATE claims SET offset = ? WHERE group_name = ? AND topic_id = ? AND partition = ? AND offset IS NULL",
-            (first if self._start == "earliest" else end, self.group, *place),
-        )
+        if tx.execute(f"SELECT offset FROM claims WHERE {where}", named).fetchone()[0] is None:
+            offset = self._begin(tx, place, begins)
+            tx.execute(f"UPDATE claims SET offset = ? WHERE {where}", (offset, *named))
+
+    def _begin(self, tx: Connection, place: Place, begins: Mapping[Place, int]) -> int:
+        """Where the group begins to read a partition."""
+        topic, partition = self._topics[place[0]], place[1]
+        first, end = partition_range(tx, topic, partition)
+        if self._start == "earliest" or (topic.id in self._found and topic.id > _newest_topic(tx, self.group)):
+            # A topic that came after the group, and that a pattern has found, is news from its first record on.
+            return first
+        if self._start == "latest":
+            return end
+        return max(first, begins[place] if place in begins else self._seek(topic, partition, self._start))
 
     def _claims(self, tx: Connection) -> list[Claim]:
         rows = tx.execute(
@@ -216,16 +266,23 @@ def _relief(
     return []
 
 
+def next_epoch(tx: Connection) -> int:
+    """A number that no claim, member or group has had: a group that is deleted and begun again has others."""
+    row = tx.execute("INSERT INTO epochs VALUES (1, 1) ON CONFLICT DO UPDATE SET last = last + 1 RETURNING last")
+    return int(row.fetchall()[0][0])
+
+
 def _set_holder(tx: Connection, group: str, place: Place, member: str | None) -> None:
     tx.execute(
-        "UPDATE claims SET member = ?, epoch = epoch + 1 WHERE group_name = ? AND topic_id = ? AND partition = ?",
-        (member, group, *place),
+        "UPDATE claims SET member = ?, epoch = ? WHERE group_name = ? AND topic_id = ? AND partition = ?",
+        (member, next_epoch(tx), group, *place),
     )
 
 
 def _release(tx: Connection, group: str, member: str) -> None:
     tx.execute(
-        "UPDATE claims SET member = NULL, epoch = epoch + 1 WHERE group_name = ? AND member = ?", (group, member)
+        "UPDATE claims SET member = NULL, epoch = ? WHERE group_name = ? AND member = ?",
+        (next_epoch(tx), group, member),
     )
 
 
@@ -238,8 +295,17 @@ def _topics_version(tx: Connection) -> int:
     return int(tx.execute("SELECT topics_version FROM log").fetchone()[0])
 
 
-def _changed(tx: Connection, group: str) -> None:
-    tx.execute("INSERT INTO groups VALUES (?, 1) ON CONFLICT DO UPDATE SET version = version + 1", (group,))
+def _newest_topic(tx: Connection, group: str) -> int:
+    """The newest topic that was there when the group began: their ids grow."""
+    return int(tx.execute("SELECT newest_topic FROM groups WHERE name = ?", (group,)).fetchone()[0])
+
+
+def changed(tx: Connection, group: str, newest_topic: int = 0) -> None:
+    """Lets the group's members look at its division again. A group that is new keeps the newest topic of its time."""
+    tx.execute(
+        "INSERT INTO groups VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET version = excluded.version",
+        (group, next_epoch(tx), newest_topic),
+    )
 
 
 def _state(tx: Connection, group: str) -> tuple[object, object]:

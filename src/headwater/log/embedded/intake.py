@@ -78,8 +78,8 @@ class Intake:
             return [Piece(topic, partition, records)]
         if topic.partitions == 1:
             return [Piece(topic, 0, records)]
-        if topic.key:
-            hashes = hash_columns([records[column] for column in topic.key])
+        if topic.division:
+            hashes = hash_columns([records[column] for column in topic.division])
             return _by_partition(topic, records, partition_of(hashes, topic.partitions))
         return self._spread(topic, records)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import uuid
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -29,8 +28,8 @@ from headwater.log.embedded.follow import (
     compacted_to,
     wait_past,
 )
+from headwater.log.embedded.group_admin import GroupAdmin
 from headwater.log.embedded.group_lag import lag_of
-from headwater.log.embedded.groups import CatalogMembership
 from headwater.log.embedded.intake import Intake
 from headwater.log.embedded.maintenance import EmbeddedMaintenance
 from headwater.log.embedded.position import commit_of, commit_position
@@ -41,17 +40,11 @@ from headwater.log.embedded.segments import partition_range
 from headwater.log.embedded.tail import Tails
 from headwater.log.embedded.upkeep import Upkeep
 from headwater.log.embedded.writer import Writer
+from headwater.log.groups import Member, OffsetReset
 from headwater.log.keys import newest_rows
 from headwater.log.lag import Lag
 from headwater.log.maintenance import Segment
-from headwater.log.options import (
-    LEASE,
-    ConsumerOptions,
-    ProducerOptions,
-    TopicOptions,
-    check_consumer_options,
-    settings_of,
-)
+from headwater.log.options import ConsumerOptions, ProducerOptions, TopicOptions, settings_of
 from headwater.log.port import End, Log, Rows, Start
 from headwater.log.producer import Producer
 from headwater.log.reading import Batch
@@ -103,6 +96,7 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
         self._writer = Writer(self._catalog, self._tails, self._wake, clock)
         # The position moves on, so that many short-lived processes do not all begin with the same partition.
         self._intake = Intake(self._registry, turn=self._catalog.position())
+        self._groups = GroupAdmin(self._catalog, self._registry, self._wake, clock, self._reader, self._submit)
         self._dispatcher = Dispatcher(self._intake.prepare, self._writer.commit_all)
         sealer = Sealer(self.directory, self._catalog, self._registry, storage, durability)
         self._upkeep = Upkeep(self.directory, self._catalog, self._registry, storage, clock, sealer)
@@ -120,14 +114,17 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
         *,
         key: str | Sequence[str] | None = None,
         partitions: int = 1,
+        partition_by: str | Sequence[str] | None = None,
         event_time: str | None = None,
         exist_ok: bool = False,
         **settings: Unpack[TopicOptions],
     ) -> Topic:
         self._check_open()
-        keys = (key,) if isinstance(key, str) else tuple(key or ())
         chosen = TopicSettings(**settings_of(settings))
-        topic = define_topic(name, schema, key=keys, partitions=partitions, event_time=event_time, settings=chosen)
+        topic = define_topic(
+            name, schema, key=key, partitions=partitions, partition_by=partition_by, event_time=event_time,
+            settings=chosen,
+        )  # fmt: skip
         return self._registry.create(topic, exist_ok=exist_ok)
 
     def alter(
@@ -284,34 +281,31 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
 
     def consumer(self, topics: str | Sequence[str], *, group: str, **options: Unpack[ConsumerOptions]) -> Consumer:
         self._check_open()
-        check_name("group", group)
-        check_consumer_options(options)
-        names = [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
-        if not names:
-            raise UsageError("A consumer reads at least one topic.")
-        membership = CatalogMembership(
-            self._catalog,
-            self._clock,
-            group,
-            check_name("member", options.get("member", f"{os.getpid()}-{uuid.uuid4().hex[:12]}")),
-            lambda: [self._registry.topic(name) for name in names],
-            lease_seconds=seconds_of("lease", options.get("lease", LEASE)),
-            start=options.get("start", "earliest"),
-        )
-        return Consumer(
-            membership,
-            self._reader,
-            self._submit,
-            self._wake,
-            lease=options.get("lease", LEASE),
-            on_gone=options.get("on_gone", "fail"),
-            idle_timeout=options.get("idle_timeout"),
-        )
+        return self._groups.consumer(topics, group, options)
 
     def groups(self) -> list[str]:
         self._check_open()
-        with self._catalog.read() as tx:
-            return [row[0] for row in tx.execute("SELECT name FROM groups ORDER BY name")]
+        return self._groups.names()
+
+    def members(self, group: str) -> list[Member]:
+        self._check_open()
+        return self._groups.members(group)
+
+    def reset_group(
+        self,
+        group: str,
+        to: Start,
+        *,
+        topics: str | Sequence[str] | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> list[OffsetReset]:
+        self._check_open()
+        return self._groups.reset(group, to, topics=topics, force=force, dry_run=dry_run)
+
+    def delete_group(self, group: str, *, force: bool = False) -> None:
+        self._check_open()
+        self._groups.delete(group, force=force)
 
     def lag(self, group: str | None = None) -> list[Lag]:
         with self._catalog.read():

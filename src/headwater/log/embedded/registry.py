@@ -113,18 +113,21 @@ def _load(tx: Connection, only: str | None = None) -> dict[str, Topic]:
     for topic_id, arrow in tx.execute(f"SELECT topic_id, arrow FROM schemas{of} ORDER BY topic_id, version", given):
         schemas.setdefault(topic_id, []).append(pa.ipc.read_schema(pa.py_buffer(arrow)))
     called = "" if only is None else " WHERE name = ?"
+    rows = tx.execute(f"SELECT * FROM topics{called}", given)
     return {
         name: Topic(
             topic_id, name, tuple(schemas[topic_id]), tuple(json.loads(key)), partitions, event_time,
-            TopicSettings.from_json(settings),
+            TopicSettings.from_json(settings), tuple(json.loads(partition_by)),
         )
-        for topic_id, name, key, partitions, event_time, settings in tx.execute(f"SELECT * FROM topics{called}", given)
+        for topic_id, name, key, partitions, event_time, settings, partition_by in rows
     }  # fmt: skip
 
 
 def _insert(tx: Connection, topic: Topic) -> None:
-    values = (topic.name, json.dumps(topic.key), topic.partitions, topic.event_time, topic.settings.to_json())
-    tx.execute("INSERT INTO topics (name, key, partitions, event_time, settings) VALUES (?, ?, ?, ?, ?)", values)
+    settings, partition_by = topic.settings.to_json(), json.dumps(topic.partition_by)
+    values = (topic.name, json.dumps(topic.key), topic.partitions, topic.event_time, settings, partition_by)
+    columns = "name, key, partitions, event_time, settings, partition_by"
+    tx.execute(f"INSERT INTO topics ({columns}) VALUES (?, ?, ?, ?, ?, ?)", values)
     topic_id = tx.last_insert_rowid()
     tx.execute("INSERT INTO schemas VALUES (?, 0, ?)", (topic_id, topic.schema.serialize().to_pybytes()))
     _insert_partitions(tx, topic_id, range(topic.partitions))
@@ -167,9 +170,10 @@ def _add_partitions(tx: Connection, topic: Topic, partitions: int) -> Topic:
             f"Topic {topic.name!r} has {topic.partitions} partitions; it cannot have fewer.",
             hint="Create a topic with fewer partitions and copy the records.",
         )
-    if topic.key:
+    if topic.division:
+        kind = "has a key" if topic.key else f"is partitioned by {', '.join(topic.partition_by)}"
         raise UsageError(
-            f"Topic {topic.name!r} has a key: with more partitions a key's records would lie in two of them.",
+            f"Topic {topic.name!r} {kind}: with more partitions the records of one value would lie in two of them.",
             hint="Create a topic with more partitions and copy the records.",
         )
     changed = define_topic(

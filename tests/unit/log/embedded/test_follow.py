@@ -28,7 +28,7 @@ def append_to_both(log: EmbeddedLog, number: int) -> None:
 
 def test_from_now_on_is_one_moment_in_all_topics(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     append_to_both(log, 1)
-    begin = follow._start
+    begin = follow.first_offset
     committed: list[int] = []
 
     def begin_and_commit(*arguments: object) -> int:
@@ -38,7 +38,7 @@ def test_from_now_on_is_one_moment_in_all_topics(log: EmbeddedLog, monkeypatch: 
             append_to_both(log, 2)
         return found
 
-    monkeypatch.setattr(follow, "_start", begin_and_commit)
+    monkeypatch.setattr(follow, "first_offset", begin_and_commit)
     reading = log.read(["orders", "payments"], start="latest")
     assert [record.value for record in reading] == [{"id": 2}, {"id": 2}]
     assert committed == [2]

@@ -17,6 +17,8 @@ from headwater.errors import Fenced, UnknownTopic
 from headwater.log.embedded.groups import CatalogMembership, divide
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.membership import Place
+from headwater.log.options import GroupStart
+from headwater.log.topic import Topic
 from headwater.testing.clock import ManualClock
 
 LEASE = timedelta(seconds=10)
@@ -111,6 +113,10 @@ def test_a_member_that_leaves_moves_nothing_but_its_own(members: Members, held: 
 # Members, in a catalog
 
 
+def never(topic: Topic, partition: int, start: GroupStart) -> int:
+    raise AssertionError(f"nobody has to look for {start} in {topic.name}/{partition}")
+
+
 class Group:
     """The members of one group over a log with two topics, and a clock that stands still."""
 
@@ -125,9 +131,10 @@ class Group:
             self.clock,
             "billing",
             name,
-            lambda: [self._log.topic(topic) for topic in wanted],
+            lambda: [(self._log.topic(topic), True) for topic in wanted],
             lease_seconds=LEASE.total_seconds(),
             start="earliest",
+            seek=never,
         )
         return self.members[name]
 
@@ -307,8 +314,9 @@ def test_where_a_group_begins_is_decided_once(group: Group, log: EmbeddedLog) ->
     group.join("a").renew()
     log.append("orders", [{"id": 2}], partition=0)
     late = CatalogMembership(
-        log._catalog, group.clock, "late", "x", lambda: [log.topic("orders")], lease_seconds=10, start="latest"
-    )
+        log._catalog, group.clock, "late", "x", lambda: [(log.topic("orders"), True)], lease_seconds=10,
+        start="latest", seek=never,
+    )  # fmt: skip
     assert {claim.partition: claim.offset for claim in late.renew()[0]} == {0: 2, 1: 0, 2: 0}
     log.append("orders", [{"id": 3}], partition=0)
     late.leave()

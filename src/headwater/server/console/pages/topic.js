@@ -63,12 +63,12 @@ function kept(settings) {
   return settings.cleanup === "delete" && limits.length ? limits.join(" or ") : "for ever";
 }
 
-function schema({ columns, schemas, topic: about, event_time: happened }) {
+function schema({ columns, schemas, topic: about, event_time: happened, partition_by: division }) {
   return [
     section("Columns", {}, table([
       { name: "Column", cell: (one) => h("b", {}, one.name) },
       { name: "Type", cell: (one) => h("code", {}, one.type) },
-      { name: "", cell: (one) => [about.key.includes(one.name) && badge("key", "good"), one.name === happened && badge("event time", "plain")] },
+      { name: "", cell: (one) => [about.key.includes(one.name) && badge("key", "good"), division.includes(one.name) && badge("partition", "plain"), one.name === happened && badge("event time", "plain")] },
     ], columns, { key: (one) => one.name, label: "Columns" })),
     section("History", { note: schemas.length === 1 ? "It has never changed." : `${schemas.length} versions, the newest first` },
       schemas.toReversed().map((one) => h("div", { class: "version", key: one.version },
@@ -102,9 +102,13 @@ export function columnsOf(text) {
   return [...found, current.trim()].filter(Boolean);
 }
 
-function partitions({ partitions: all, settings }) {
+function orderOf(columns) {
+  return columns.length ? `Records with the same ${columns.join(", ")} are in the same partition, in their order.` : "Records are spread over the partitions.";
+}
+
+function partitions({ partitions: all, settings, topic: about, partition_by: division }) {
   return [
-    section("Partitions", { note: "Records of the same key are in the same partition, in their order." }, table([
+    section("Partitions", { note: orderOf(division.length ? division : about.key) }, table([
       { name: "Partition", number: true, cell: (one) => one.partition },
       { name: "First offset", number: true, cell: (one) => count(one.first) },
       { name: "End", number: true, cell: (one) => count(one.end) },
