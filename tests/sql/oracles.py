@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.spark.catalyst.disturbing import DISTURBING_SETTINGS
-from headwater.spark.program import topic_schema
 from headwater.spark.raw import FEW_ROWS, RawSpark
+from headwater.spark.topics import topic_schema
 from tests.sql.casefile import CaseFile, View
 from tests.sql.rendering import Written, table_cells, unordered
 

@@ -21,8 +21,8 @@ from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.position import START, Position
 from headwater.spark.catalyst.disturbing import DISTURBING_SETTINGS
-from headwater.spark.program import topic_schema
 from headwater.spark.raw import FEW_ROWS, RawSpark
+from headwater.spark.topics import topic_schema
 from tools.fuzzing.doubles import within
 
 _PARTITIONS = "spark.sql.shuffle.partitions"

@@ -43,7 +43,7 @@ from headwater.system.sqlite import (
 from headwater.system.storage import Storage, storage_error
 from headwater.system.witness import Witness
 
-FORMAT = 2
+FORMAT = 3
 Durability = Literal["fsync", "os"]
 WRITE_LOCK_SECONDS_MAX = 30.0
 BUSY_SECONDS_MAX = 10.0
