@@ -13,7 +13,7 @@ from headwater.views.frontier import Frontier
 from headwater.views.identity import number_keys
 from headwater.views.kernel import KeyedKernel, Narrowed, Narrowing, Part, Step, Tables
 from headwater.views.upsert import DELETED, by_key, record_order
-from headwater.views.zset import HASH, WEIGHT, negate, rows_at, weights_of, with_weights
+from headwater.views.zset import HASH, WEIGHT, add, consolidate, negate, rows_at, weights_of, with_weights
 
 OPERATION = "operation"
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
@@ -78,25 +78,17 @@ class Operations(KeyedKernel):
         out = with_weights(
             rows.append_column(OPERATION, pa.array(operations, pa.string())), np.ones(len(order), dtype=np.int64)
         )
-        return Step({"keys": self._delta(records, keys, key_numbers, known, numbers, order[ends])}, out)
-
-    def _delta(
-        self,
-        records: pa.Table,
-        keys: pa.Table,
-        key_numbers: np.ndarray,
-        known: np.ndarray,
-        numbers: np.ndarray,
-        last: np.ndarray,
-    ) -> pa.Table:
-        """The keys that have a row now and had none, and the other way round. `last` are the keys' last records."""
+        inserted, stays = np.flatnonzero(~gone & ~there), ~gone[ends]
+        # By the key's number, the place of the last record that inserted it; -1 if none did.
+        place = np.full(touched, -1, dtype=np.int64)
+        place[numbers[order[inserted]]] = inserted
+        new = place[numbers[order[ends]]]
+        kept = np.zeros(touched, dtype=bool)
+        kept[numbers[order[ends]]] = stays & (new < 0)
+        lost = inside.copy()
+        lost[inside] = ~kept[key_numbers[inside]]
         columns = [HASH, *self.key]
-        present = np.zeros(len(known), dtype=bool)
-        present[numbers[last]] = ~records[DELETED].to_numpy()[last]
-        new = rows_at(records.select(columns), last[(present & ~known)[numbers[last]]])
-        new = with_weights(new, np.ones(new.num_rows, dtype=np.int64))
-        lost = np.zeros(len(key_numbers), dtype=bool)
-        inside = key_numbers < len(known)
-        lost[inside] = ~present[key_numbers[inside]]
-        removed = negate(keys.select([*columns, WEIGHT]).filter(pa.array(lost)))
-        return pa.concat_tables([new, removed.cast(new.schema)])
+        begun = rows_at(rows.select(columns), new[stays & (new >= 0)])
+        begun = with_weights(begun, np.ones(begun.num_rows, dtype=np.int64))
+        ended = negate(keys.select([*columns, WEIGHT]).filter(pa.array(lost)))
+        return Step({"keys": consolidate(add(begun, ended))}, out)
