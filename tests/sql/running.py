@@ -47,6 +47,8 @@ class Oracle:
     """All views after the last step."""
     failing: frozenset[str]
     """The views to which raw Spark gives no answer."""
+    records: Content = field(default_factory=dict)
+    """All records of the topics then, if a view reads more of them than their rows."""
 
 
 def open_app(file: CaseFile, directory: Path) -> App:
@@ -117,7 +119,7 @@ def run_by_raw_spark(session: SparkSession, file: CaseFile, directory: Path) -> 
     answers = spark.answers(content, records)
     after.append({name: found.first for name, found in answers.items() if name in closed})
     failing = frozenset(view.name for view in file.views if view.spark and spark.fails(view))
-    return Oracle(content, after, answers, failing)
+    return Oracle(content, after, answers, failing, records)
 
 
 def append(log: Log, changes: Sequence[Change]) -> None:
