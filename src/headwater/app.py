@@ -396,7 +396,7 @@ class App(Published, Connected):
     ) -> DataFrame:
         """The rows of a view, or of a topic (of a table the newest per key), as a Spark DataFrame.
 
-        They are as of a position that is `at_least` the given one, or exactly `at` it; a view has its newest only.
+        They are as of a position that is `at_least` the given one, or exactly `at` it.
         """
         from headwater.spark.frames import dataframe, topic_rows
 
@@ -404,10 +404,7 @@ class App(Published, Connected):
             raise UsageError("A DataFrame is read at a position or at_least at one, not both.")
         if name not in self._views:
             return dataframe(self._spark, topic_rows(self.log, name, at_least=at_least, at=at))
-        snapshot = self.snapshot([name], at_least=at_least if at is None else at, timeout=timeout)
-        if at is not None and snapshot.position != at:
-            raise UsageError(f"View {name!r} is at position {snapshot.position}, no longer at {at}.")
-        return dataframe(self._spark, snapshot.tables[name])
+        return dataframe(self._spark, self.read(name, at_least=at_least, at=at, timeout=timeout))
 
     def delete_state(self) -> None:
         """Deletes all views and their state. The next run rebuilds them from the log."""

@@ -12,7 +12,7 @@ from headwater.engine.manifest import Size
 from headwater.engine.publication import Excluded, Generation
 from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.engine.subscription import Subscription
-from headwater.errors import UnknownView, ViewNotKept
+from headwater.errors import UnknownView, UsageError, ViewNotKept
 from headwater.model.durations import Duration, duration_of
 from headwater.model.position import Position, check_position
 
@@ -39,21 +39,36 @@ class Published:
         """The views that can be planned and not run, each with the reason; known once the pipeline has begun."""
         return dict(self._not_kept)
 
-    def read(self, view: str, *, at_least: Position | None = None, timeout: Duration = WAIT) -> pa.Table:
-        """The rows of a view, at a position that is at least the given one."""
-        return self.snapshot([view], at_least=at_least, timeout=timeout).tables[view]
+    def read(
+        self, view: str, *, at_least: Position | None = None, at: Position | None = None, timeout: Duration = WAIT
+    ) -> pa.Table:
+        """The rows of a view, at a position that is at least the given one, or exactly `at` it; see `snapshot`."""
+        return self.snapshot([view], at_least=at_least, at=at, timeout=timeout).tables[view]
 
     def snapshot(
-        self, views: Sequence[str] | None = None, *, at_least: Position | None = None, timeout: Duration = WAIT
+        self,
+        views: Sequence[str] | None = None,
+        *,
+        at_least: Position | None = None,
+        at: Position | None = None,
+        timeout: Duration = WAIT,
     ) -> Snapshot:
-        """The rows of several views (all, if none are named), all at one position."""
+        """The rows of several views (all, if none are named), all at one position.
+
+        With `at` they are as they were at a position that they have been at, as far back as their changes are kept.
+        Raises `ViewPositionGone` beyond that, and `ViewPositionBetween` if they have never been there.
+        """
         check_position(at_least)
+        check_position(at)
+        if at is not None and at_least is not None:
+            raise UsageError("Views are read at a position or at_least at one, not both.")
         for view in views or ():
             self._check_kept(view)
             if view not in self._views and self.published() is None:
                 raise UnknownView(view, list(self._views))
         kept = [name for name in self._views if name not in self._not_kept] if views is None else list(views)
-        return self._open_reader().read(kept, at_least, duration_of("timeout", timeout))
+        reader, seconds = self._open_reader(), duration_of("timeout", timeout)
+        return reader.read(kept, at_least, seconds) if at is None else reader.read_at(kept, at, seconds)
 
     def query(self, sql: str, *, at_least: Position | None = None, timeout: Duration = WAIT) -> pa.Table:
         """Runs SQL over the views, all at one position. It is DuckDB's SQL, and only reads. Raises `InvalidQuery`."""
