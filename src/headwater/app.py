@@ -22,6 +22,7 @@ from headwater.engine.reading import WAIT
 from headwater.engine.running import needs_person
 from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.supervision import Retry, supervised
+from headwater.engine.topic_rows import TopicRows
 from headwater.errors import ExternalError, RecordFailed, SparkStopped, UsageError, WorkerLost
 from headwater.log.opening import open_log
 from headwater.log.options import TopicOptions
@@ -405,6 +406,9 @@ class App(Published, Connected):
         if name not in self._views:
             return dataframe(self._spark, topic_rows(self.log, name, at_least=at_least, at=at))
         return dataframe(self._spark, self.read(name, at_least=at_least, at=at, timeout=timeout))
+
+    def _topic_rows(self) -> TopicRows:
+        return TopicRows(self.log)
 
     def delete_state(self) -> None:
         """Deletes all views and their state. The next run rebuilds them from the log."""

@@ -18,6 +18,7 @@ from headwater.model.position import Position, check_position
 
 if TYPE_CHECKING:
     from headwater.engine.querying import Answer
+    from headwater.engine.topic_rows import TopicRows
 
 
 class Published:
@@ -71,16 +72,20 @@ class Published:
         return reader.read(kept, at_least, seconds) if at is None else reader.read_at(kept, at, seconds)
 
     def query(self, sql: str, *, at_least: Position | None = None, timeout: Duration = WAIT) -> pa.Table:
-        """Runs SQL over the views, all at one position. It is DuckDB's SQL, and only reads. Raises `InvalidQuery`."""
+        """Runs SQL over views and topics, all at one position. It is DuckDB's SQL, and only reads.
+
+        `FROM revenue AT POSITION '42'` reads a view or a topic as it was. Raises `InvalidQuery`.
+        """
         return self.answer(sql, at_least=at_least, timeout=timeout).table
 
     def answer(self, sql: str, *, at_least: Position | None = None, timeout: Duration = WAIT) -> Answer:
-        """As `query`, with the position that the views had."""
+        """As `query`, with the position that it was answered at."""
         check_position(at_least)
         # DuckDB takes a tenth of a second to import, and only queries need it.
         from headwater.engine.querying import query
 
-        return query(self._open_reader(), sql, at_least=at_least, timeout=duration_of("timeout", timeout))
+        wait = duration_of("timeout", timeout)
+        return query(self._open_reader(), sql, topics=self._topic_rows(), at_least=at_least, timeout=wait)
 
     def subscribe(self, view: str, *, after: Position | None = None) -> Subscription:
         """The content of a view and then every change of it, or every change after a position."""
@@ -103,6 +108,10 @@ class Published:
     def dead_letters(self) -> list[Excluded]:
         """The records that views with on_error='dead_letter' have refused."""
         return self._open_reader().excluded()
+
+    def _topic_rows(self) -> TopicRows | None:
+        """The topics that queries see."""
+        return None
 
     def _check_known(self, view: str) -> None:
         if view not in self._views:

@@ -87,9 +87,13 @@ class NotYet(Determinate):
 class UnknownView(UsageError):
     code = "unknown_view"
 
-    def __init__(self, name: str, known: list[str]) -> None:
+    def __init__(self, name: str, known: list[str], topics: list[str] | None = None) -> None:
         shown = ", ".join(sorted(known)[:10]) or "none yet"
-        super().__init__(f"There is no view {name!r}.", hint=f"Views of this pipeline: {shown}.")
+        others = f" Topics: {', '.join(sorted(topics)[:10])}." if topics else ""
+        super().__init__(
+            f"There is no view {'or topic ' if topics else ''}{name!r}.",
+            hint=f"Views of this pipeline: {shown}.{others}",
+        )
         self.name = name
 
 
