@@ -22,6 +22,7 @@ from headwater.engine.reading import WAIT
 from headwater.engine.running import needs_person
 from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.supervision import Retry, supervised
+from headwater.engine.topic_rows import TopicRows
 from headwater.errors import ExternalError, RecordFailed, SparkStopped, UsageError, WorkerLost
 from headwater.log.opening import open_log
 from headwater.log.options import TopicOptions
@@ -401,7 +402,7 @@ class App(Published, Connected):
     ) -> DataFrame:
         """The rows of a view, or of a topic (of a table the newest per key), as a Spark DataFrame.
 
-        They are as of a position that is `at_least` the given one, or exactly `at` it; a view has its newest only.
+        They are as of a position that is `at_least` the given one, or exactly `at` it.
         """
         from headwater.spark.frames import dataframe, topic_rows
 
@@ -409,10 +410,10 @@ class App(Published, Connected):
             raise UsageError("A DataFrame is read at a position or at_least at one, not both.")
         if name not in self._views:
             return dataframe(self._spark, topic_rows(self.log, name, at_least=at_least, at=at))
-        snapshot = self.snapshot([name], at_least=at_least if at is None else at, timeout=timeout)
-        if at is not None and snapshot.position != at:
-            raise UsageError(f"View {name!r} is at position {snapshot.position}, no longer at {at}.")
-        return dataframe(self._spark, snapshot.tables[name])
+        return dataframe(self._spark, self.read(name, at_least=at_least, at=at, timeout=timeout))
+
+    def _topic_rows(self) -> TopicRows:
+        return TopicRows(self.log)
 
     def delete_state(self) -> None:
         """Deletes all views and their state. The next run rebuilds them from the log."""

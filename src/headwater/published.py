@@ -12,12 +12,13 @@ from headwater.engine.manifest import Size
 from headwater.engine.publication import Excluded, Generation
 from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.engine.subscription import Subscription
-from headwater.errors import UnknownView, ViewNotKept
+from headwater.errors import UnknownView, UsageError, ViewNotKept
 from headwater.model.durations import Duration, duration_of
 from headwater.model.position import Position, check_position
 
 if TYPE_CHECKING:
     from headwater.engine.querying import Answer
+    from headwater.engine.topic_rows import TopicRows
 
 
 class Published:
@@ -39,33 +40,52 @@ class Published:
         """The views that can be planned and not run, each with the reason; known once the pipeline has begun."""
         return dict(self._not_kept)
 
-    def read(self, view: str, *, at_least: Position | None = None, timeout: Duration = WAIT) -> pa.Table:
-        """The rows of a view, at a position that is at least the given one."""
-        return self.snapshot([view], at_least=at_least, timeout=timeout).tables[view]
+    def read(
+        self, view: str, *, at_least: Position | None = None, at: Position | None = None, timeout: Duration = WAIT
+    ) -> pa.Table:
+        """The rows of a view, at a position that is at least the given one, or exactly `at` it; see `snapshot`."""
+        return self.snapshot([view], at_least=at_least, at=at, timeout=timeout).tables[view]
 
     def snapshot(
-        self, views: Sequence[str] | None = None, *, at_least: Position | None = None, timeout: Duration = WAIT
+        self,
+        views: Sequence[str] | None = None,
+        *,
+        at_least: Position | None = None,
+        at: Position | None = None,
+        timeout: Duration = WAIT,
     ) -> Snapshot:
-        """The rows of several views (all, if none are named), all at one position."""
+        """The rows of several views (all, if none are named), all at one position.
+
+        With `at` they are as they were at a position that they have been at, as far back as their changes are kept.
+        Raises `ViewPositionGone` beyond that, and `ViewPositionBetween` if they have never been there.
+        """
         check_position(at_least)
+        check_position(at)
+        if at is not None and at_least is not None:
+            raise UsageError("Views are read at a position or at_least at one, not both.")
         for view in views or ():
             self._check_kept(view)
             if view not in self._views and self.published() is None:
                 raise UnknownView(view, list(self._views))
         kept = [name for name in self._views if name not in self._not_kept] if views is None else list(views)
-        return self._open_reader().read(kept, at_least, duration_of("timeout", timeout))
+        reader, seconds = self._open_reader(), duration_of("timeout", timeout)
+        return reader.read(kept, at_least, seconds) if at is None else reader.read_at(kept, at, seconds)
 
     def query(self, sql: str, *, at_least: Position | None = None, timeout: Duration = WAIT) -> pa.Table:
-        """Runs SQL over the views, all at one position. It is DuckDB's SQL, and only reads. Raises `InvalidQuery`."""
+        """Runs SQL over views and topics, all at one position. It is DuckDB's SQL, and only reads.
+
+        `FROM revenue AT POSITION '42'` reads a view or a topic as it was. Raises `InvalidQuery`.
+        """
         return self.answer(sql, at_least=at_least, timeout=timeout).table
 
     def answer(self, sql: str, *, at_least: Position | None = None, timeout: Duration = WAIT) -> Answer:
-        """As `query`, with the position that the views had."""
+        """As `query`, with the position that it was answered at."""
         check_position(at_least)
         # DuckDB takes a tenth of a second to import, and only queries need it.
         from headwater.engine.querying import query
 
-        return query(self._open_reader(), sql, at_least=at_least, timeout=duration_of("timeout", timeout))
+        wait = duration_of("timeout", timeout)
+        return query(self._open_reader(), sql, topics=self._topic_rows(), at_least=at_least, timeout=wait)
 
     def subscribe(self, view: str, *, after: Position | None = None) -> Subscription:
         """The content of a view and then every change of it, or every change after a position."""
@@ -88,6 +108,10 @@ class Published:
     def dead_letters(self) -> list[Excluded]:
         """The records that views with on_error='dead_letter' have refused."""
         return self._open_reader().excluded()
+
+    def _topic_rows(self) -> TopicRows | None:
+        """The topics that queries see."""
+        return None
 
     def _check_known(self, view: str) -> None:
         if view not in self._views:

@@ -128,8 +128,8 @@ def test_a_place_that_is_none_is_refused(log: Log, events: list[Record]) -> None
 
 def test_system_columns_tell_where_a_record_is(log: Log, events: list[Record]) -> None:
     rows = log.scan("events").to_pylist()
-    assert list(rows[0]) == ["id", "amount", "_partition", "_offset", "_commit", "_at", "_deleted", "_headers"]
-    found = {(r["_partition"], r["_offset"]): (r["id"], r["_at"], r["_deleted"]) for r in rows}
+    assert list(rows[0]) == ["id", "amount", "_partition", "_offset", "_commit", "_received_at", "_deleted", "_headers"]
+    found = {(r["_partition"], r["_offset"]): (r["id"], r["_received_at"], r["_deleted"]) for r in rows}
     assert found == {(r.partition, r.offset): (r.value["id"], r.at, False) for r in events if r.value}
 
 

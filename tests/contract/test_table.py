@@ -95,11 +95,11 @@ def test_a_scan_gives_the_columns_asked_for_in_that_order(
 
 def test_an_empty_scan_has_the_columns_of_a_full_one(log: Log) -> None:
     log.create("orders", ORDERS + ", tags map<string, array<int>>", partitions=2)
-    empty, few = log.scan("orders"), log.scan("orders", columns=["_at", "id"])
+    empty, few = log.scan("orders"), log.scan("orders", columns=["_received_at", "id"])
     assert empty.num_rows == few.num_rows == 0
     log.append("orders", [{"id": 1, "tags": {"a": [1]}, "_headers": {"h": "1"}}])
     assert log.scan("orders").schema == empty.schema
-    assert log.scan("orders", columns=["_at", "id"]).schema == few.schema
+    assert log.scan("orders", columns=["_received_at", "id"]).schema == few.schema
     assert log.scan("orders", start="latest").schema == empty.schema
 
 

@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headwater.spark.catalyst.disturbing import DISTURBING_SETTINGS
-from headwater.spark.program import topic_schema
 from headwater.spark.raw import FEW_ROWS, RawSpark
+from headwater.spark.topics import topic_schema
 from tests.matrix.cases import Case
 from tests.matrix.worlds import World
 

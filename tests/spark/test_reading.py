@@ -8,8 +8,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from headwater.spark.catalyst import Catalyst, conjuncts, plans, read, unaliased, walk
 from headwater.spark.catalyst.expressions import SortOrder
+from headwater.spark.catalyst.history import Reference, analyze, references
 from headwater.spark.catalyst.plans import Plan
-from headwater.spark.catalyst.relations import analyze, is_statement, relations_read
+from headwater.spark.catalyst.relations import is_statement
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("k", StringType())])
 
@@ -98,6 +99,7 @@ def test_a_node_that_is_not_known_says_what_it_is(catalyst: Catalyst) -> None:
 
 
 def test_relations_are_found_in_subqueries_and_statements_inside_of_queries(catalyst: Catalyst) -> None:
-    assert relations_read(catalyst, catalyst.parse("SELECT (SELECT max(id) FROM a.b) FROM t AS x")) == {"a.b", "t"}
+    found = references(catalyst, catalyst.parse("SELECT (SELECT max(id) FROM a.b) FROM t AS x, Changes('t')"))
+    assert found == {Reference("a.b"), Reference("t"), Reference("t", "changes")}
     assert is_statement(catalyst, catalyst.parse("INSERT INTO t VALUES (1, 'a')"))
     assert not is_statement(catalyst, catalyst.parse("SELECT * FROM t"))

@@ -11,6 +11,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.types as pat
 
+from headwater.log.topic import Topic
+from headwater.model.record import SQL_COLUMNS
 from tests.sql.casefile import CaseFile
 from tests.sql.rendering import Written, written
 from tests.sql.running import Oracle
@@ -27,6 +29,8 @@ _SPELLINGS = {
     r"\bevery\(": "bool_and(",
     r"\bsize\(": "len(",
     r"\b(\d+)L\b": r"\1::bigint",
+    r"\b(changes|versions)\('([\w.]+)'\)": r'"\1 of \2"',
+    r"(?<!of )\bshop\.visits\b": r'"shop.visits"',
 }
 """What both have, but under different names. Case files write keywords in capitals, and names in small letters."""
 
@@ -39,6 +43,8 @@ def run_by_duckdb(file: CaseFile, oracle: Oracle) -> dict[str, Written]:
             connection.execute(f"SET {name} = '{value}'")
         for topic, rows in oracle.content.items():
             connection.register(topic.name, rows)
+        for topic, records in oracle.records.items():
+            _put_history(connection, topic, records)
         for view in file.views:
             answer = _answer(connection, view.name, _spelled(view.sql))
             if answer is not None and not view.open:
@@ -46,6 +52,29 @@ def run_by_duckdb(file: CaseFile, oracle: Oracle) -> dict[str, Written]:
                 if answer.num_columns == len(schema):
                     found[view.name] = _with_types(answer, schema)
     return found
+
+
+def _put_history(connection: duckdb.DuckDBPyConnection, topic: Topic, records: pa.Table) -> None:
+    """Lets DuckDB know a topic by all of its records: with system columns, which `*` has here, changes and versions."""
+    own, system = (", ".join(f'"{name}"' for name in names) for names in (topic.schema.names, SQL_COLUMNS))
+    connection.register("records", records)
+    connection.execute(f'CREATE TEMP TABLE "records of {topic.name}" AS FROM records')
+    source = f'FROM "records of {topic.name}"'
+    keys = ", ".join(f'"{name}"' for name in topic.key)
+    window = f"OVER (PARTITION BY {keys} ORDER BY _commit, _offset)"
+    rows, changes = f"SELECT {own}, {system} {source}", f"SELECT {own}, 'insert' AS operation, {system} {source}"
+    if topic.key:
+        last = f"QUALIFY NOT _deleted AND lead(_offset) {window} IS NULL"
+        operation = (
+            f"CASE WHEN _deleted THEN 'delete' WHEN lag(_deleted, 1, true) {window} THEN 'insert' ELSE 'update' END"
+        )
+        rows, changes = f"{rows} {last}", f"SELECT {own}, {operation} AS operation, {system} {source}"
+        moments = f"_received_at AS valid_from, lead(_received_at) {window} AS valid_to"
+        versions = f"SELECT {own}, {moments}, {system} {source} QUALIFY NOT _deleted"
+        connection.execute(f'CREATE TEMP VIEW "versions of {topic.name}" AS {versions}')
+    connection.unregister(topic.name)
+    connection.execute(f'CREATE TEMP VIEW "{topic.name}" AS {rows}')
+    connection.execute(f'CREATE TEMP VIEW "changes of {topic.name}" AS {changes}')
 
 
 def _spelled(sql: str) -> str:
@@ -57,7 +86,7 @@ def _spelled(sql: str) -> str:
 def _answer(connection: duckdb.DuckDBPyConnection, view: str, sql: str) -> pa.Table | None:
     """The rows of a view, which later ones may read; None if DuckDB does not run it."""
     try:
-        connection.execute(f'CREATE VIEW "{view}" AS {sql}')
+        connection.execute(f'CREATE TEMP VIEW "{view}" AS {sql}')
         return connection.sql(f'SELECT * FROM "{view}"').to_arrow_table()
     except duckdb.Error:
         return None

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from headwater.spark.session import start_session
 from tests.sql.casefile import View, read
-from tests.sql.oracles import Answers, SparkOracle, content_of
+from tests.sql.oracles import Answers, SparkOracle, content_of, records_of
 from tests.sql.rendering import table_lines
 from tests.sql.running import append, open_app
 
@@ -29,7 +29,7 @@ def fill(session: SparkSession, path: Path) -> None:
         for step in file.steps:
             for changes in step.commits:
                 append(app.log, changes)
-        answers = SparkOracle(session, file).answers(content_of(app.log))
+        answers = SparkOracle(session, file).answers(content_of(app.log), records_of(app.log, file))
     for view in file.views:
         if view.name not in answers:
             continue

@@ -6,6 +6,7 @@ differ, the SQL leaves the answer open.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -18,13 +19,17 @@ from pyspark.sql import SparkSession
 from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.spark.catalyst.disturbing import DISTURBING_SETTINGS
-from headwater.spark.program import topic_schema
+from headwater.spark.catalyst.history import names_system_columns
 from headwater.spark.raw import FEW_ROWS, RawSpark
+from headwater.spark.topics import topic_schema
 from tests.sql.casefile import CaseFile, View
 from tests.sql.rendering import Written, table_cells, unordered
 
 Content = Mapping[Topic, pa.Table]
 """The rows that views are about: of a topic with a key the newest of each key, else all."""
+
+NOTHING: Content = {}
+_HISTORY = re.compile(r"\b(changes|versions)\(")
 
 RUNS_AT_LEAST = 3
 RUNS_UNTIL_OPEN = 8
@@ -38,6 +43,13 @@ def content_of(log: Log) -> Content:
     """The rows of all topics now."""
     tables = {topic: log.table(topic.name) if topic.key else log.scan(topic.name) for topic in log.topics()}
     return {topic: rows.select(topic.schema.names).combine_chunks() for topic, rows in tables.items()}
+
+
+def records_of(log: Log, file: CaseFile) -> Content:
+    """All records of all topics now, if some view of a file reads more of a topic than its rows."""
+    if not any(names_system_columns(view.sql) or _HISTORY.search(view.sql) for view in file.views):
+        return {}
+    return {topic: log.scan(topic.name) for topic in log.topics()}
 
 
 def arranged(content: Content, run: int) -> Content:
@@ -79,9 +91,13 @@ class SparkOracle:
         self._raw, self._file = RawSpark(session, _SETTINGS), file
         self._disturbed = RawSpark(session, {**_SETTINGS, **DISTURBING_SETTINGS})
 
-    def answer(self, content: Content, views: Collection[str], run: int = 0) -> dict[str, pa.Table]:
+    def answer(
+        self, content: Content, views: Collection[str], run: int = 0, *, records: Content = NOTHING
+    ) -> dict[str, pa.Table]:
         """What the queries of some views give; from the second run on, with rows in other orders."""
         raw = self._disturbed if run else self._raw
+        for topic, rows in records.items():
+            raw.put_records(topic, rows)
         for topic, rows in content.items():
             raw.put(topic.name, rows, topic_schema(topic))
         found = {}
@@ -92,14 +108,15 @@ class SparkOracle:
                 found[view.name] = raw.answer(frame)
         return found
 
-    def answers(self, content: Content) -> dict[str, Answers]:
+    def answers(self, content: Content, records: Content = NOTHING) -> dict[str, Answers]:
         """What the queries of all views give in several arrangements, in more of them where they may differ."""
         found: dict[str, Answers] = {}
         for run in range(RUNS_AT_MOST):
             wanted = [view.name for view in self._file.views if _tells_more(view, found.get(view.name), run)]
             if not wanted:
                 break
-            for view, answer in self.answer(arranged(content, run), wanted, run).items():
+            answered = self.answer(arranged(content, run), wanted, run, records=arranged(records, run))
+            for view, answer in answered.items():
                 found.setdefault(view, Answers(answer)).add(answer)
         return found
 

@@ -18,7 +18,7 @@ from headwater.spark.program import Program
 from headwater.spark.raw import FEW_ROWS
 from headwater.spark.verification import Batches
 from tests.sql.casefile import CaseFile, Change
-from tests.sql.oracles import Answers, Content, SparkOracle, content_of
+from tests.sql.oracles import Answers, Content, SparkOracle, content_of, records_of
 
 Tables = Mapping[str, pa.Table]
 """The rows of views, by their names."""
@@ -47,6 +47,8 @@ class Oracle:
     """All views after the last step."""
     failing: frozenset[str]
     """The views to which raw Spark gives no answer."""
+    records: Content = field(default_factory=dict)
+    """All records of the topics then, if a view reads more of them than their rows."""
 
 
 def open_app(file: CaseFile, directory: Path) -> App:
@@ -106,18 +108,18 @@ def run_by_raw_spark(session: SparkSession, file: CaseFile, directory: Path) -> 
     spark = SparkOracle(session, file)
     closed = [view.name for view in file.views if not view.open and not view.spark]
     with open_app(file, directory) as app:
-        content = content_of(app.log)
-        after = [spark.answer(content, closed)]
+        content, records = content_of(app.log), records_of(app.log, file)
+        after = [spark.answer(content, closed, records=records)]
         for step in file.steps:
             for changes in step.commits:
                 append(app.log, changes)
-            content = content_of(app.log)
+            content, records = content_of(app.log), records_of(app.log, file)
             if step is not file.steps[-1]:
-                after.append(spark.answer(content, closed))
-    answers = spark.answers(content)
+                after.append(spark.answer(content, closed, records=records))
+    answers = spark.answers(content, records)
     after.append({name: found.first for name, found in answers.items() if name in closed})
     failing = frozenset(view.name for view in file.views if view.spark and spark.fails(view))
-    return Oracle(content, after, answers, failing)
+    return Oracle(content, after, answers, failing, records)
 
 
 def append(log: Log, changes: Sequence[Change]) -> None:

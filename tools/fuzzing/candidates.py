@@ -18,7 +18,7 @@ from tools.fuzzing.findings import Figures, Finding
 from tools.fuzzing.oracle import Oracle, RawFailed
 from tools.fuzzing.plans import create_topics
 from tools.fuzzing.queries import Queries
-from tools.fuzzing.relations import Relation, topic_relation
+from tools.fuzzing.relations import Relation, history_relations, topic_relation
 from tools.fuzzing.running import failure
 from tools.fuzzing.topics import TopicPlan
 
@@ -65,7 +65,8 @@ class _Choice:
         self._topics = log.topics()
         self._views: dict[str, str] = {}
         self._reads: dict[str, frozenset[str]] = {}
-        self._queries = Queries(dice, [topic_relation(topic) for topic in topics])
+        histories = [one for topic in topics for one in history_relations(topic)]
+        self._queries = Queries(dice, [*(topic_relation(topic) for topic in topics), *histories])
         self._oracle = Oracle(session, self._topics, self._views, self._reads, self._queries.meant)
         self._oracle.move(log, log.position())
 

@@ -7,6 +7,7 @@ of a correlated LIMIT whose column is not selected, it is asked in other words.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,14 +22,16 @@ from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.position import START, Position
 from headwater.spark.catalyst.disturbing import DISTURBING_SETTINGS
-from headwater.spark.program import topic_schema
+from headwater.spark.catalyst.history import names_system_columns
 from headwater.spark.raw import FEW_ROWS, RawSpark
+from headwater.spark.topics import topic_schema
 from tools.fuzzing.doubles import within
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 _HASHED = "spark.sql.execution.useObjectHashAggregateExec"
 _SET = "collect_set("
+_HISTORY = re.compile(r"\b(changes|versions)\('", re.IGNORECASE)
 _VARIANTS: Sequence[Mapping[str, str]] = (
     {},
     {_PARTITIONS: "3"},
@@ -83,6 +86,8 @@ class Oracle:
         self._topics = {topic.name: topic for topic in topics}
         self._views, self._reads, self._meant = views, reads, {} if meant is None else meant
         self._rows: dict[str, pa.Table] = {}
+        self._ends: dict[str, object] = {}
+        self._records: Callable[[Topic], pa.Table] | None = None
         self._placed: dict[str, tuple[pa.Table, int | None]] = {}
         self._known: dict[str, _Known] = {}
 
@@ -93,13 +98,20 @@ class Oracle:
         """
         moved = {}
         for name, topic in self._topics.items():
+            mine = [row for row in excluded if row.topic == name]
             try:
-                rows = rows_at(log, topic, position, [row for row in excluded if row.topic == name])
+                rows = rows_at(log, topic, position, mine)
             except PositionGone:
                 return False
-            if name not in self._rows or not self._rows[name].equals(rows):
+            end = {} if position == START else log.offsets(name, at=position), mine
+            same = name in self._rows and self._rows[name].equals(rows) and self._ends[name] == end
+            self._ends[name] = end
+            if not same:
                 moved[name] = rows
         self._rows |= moved
+        self._records = lambda topic: records_at(
+            log, topic, position, [row for row in excluded if row.topic == topic.name]
+        )
         self._known = {view: known for view, known in self._known.items() if not self._reads[view] & moved.keys()}
         return True
 
@@ -179,8 +191,9 @@ class Oracle:
         try:
             for name, value in varied.items():
                 conf.set(name, value)
+            with_history = any(map(_has_history, [self._views[view], *map(self._views.get, self._reads[view])]))
             for topic in self._reads[view] & self._topics.keys():
-                self._put(topic, variant)
+                self._put(topic, variant, with_history=with_history)
             return self._run(view, variant)
         except Exception as error:
             raise RawFailed(str(error)) from error
@@ -203,12 +216,20 @@ class Oracle:
             sql = sql.replace(said, meant)
         return self._raw.frame(sql, sorted_sets=_SET in sql, seed=variant)
 
-    def _put(self, topic: str, seed: int | None) -> None:
+    def _put(self, topic: str, seed: int | None, *, with_history: bool) -> None:
         wanted = self._rows[topic], seed
         placed = self._placed.get(topic)
-        if placed is None or placed[0] is not wanted[0] or placed[1] != seed:
+        same = placed is not None and placed[0] is wanted[0] and placed[1] == seed
+        if not same:
             self._raw.put(topic, wanted[0], topic_schema(self._topics[topic]), seed=seed)
             self._placed[topic] = wanted
+        if with_history and self._records is not None:
+            self._raw.put_records(self._topics[topic], self._records(self._topics[topic]), seed=seed)
+
+
+def _has_history(sql: str | None) -> bool:
+    """Whether a query reads more of a topic than its rows."""
+    return sql is not None and (names_system_columns(sql) or _HISTORY.search(sql) is not None)
 
 
 def rows_at(log: Log, topic: Topic, position: Position, excluded: Sequence[Excluded] = ()) -> pa.Table:
@@ -217,10 +238,7 @@ def rows_at(log: Log, topic: Topic, position: Position, excluded: Sequence[Exclu
         return topic.schema.empty_table()
     if topic.key and not excluded:
         return log.table(topic.name, at=position).select(topic.schema.names)
-    records = log.scan(topic.name, end=position)
-    for row in excluded:
-        mine = pc.and_(pc.equal(records["_partition"], row.partition), pc.equal(records["_offset"], row.offset))
-        records = records.filter(pc.invert(mine))
+    records = records_at(log, topic, position, excluded)
     if topic.key:
         records = records.sort_by([("_commit", "ascending"), ("_offset", "ascending")])
         keys = zip(*(records[name].to_pylist() for name in topic.key), strict=True)
@@ -228,3 +246,12 @@ def rows_at(log: Log, topic: Topic, position: Position, excluded: Sequence[Exclu
         records = records.take(pa.array(sorted(newest.values()), pa.int64()))
         records = records.filter(pc.invert(records["_deleted"]))
     return records.select(topic.schema.names)
+
+
+def records_at(log: Log, topic: Topic, position: Position, excluded: Sequence[Excluded] = ()) -> pa.Table:
+    """All records of a topic up to a position."""
+    records = log.scan(topic.name, end=0 if position == START else position)
+    for row in excluded:
+        mine = pc.and_(pc.equal(records["_partition"], row.partition), pc.equal(records["_offset"], row.offset))
+        records = records.filter(pc.invert(mine))
+    return records

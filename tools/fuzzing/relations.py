@@ -21,7 +21,8 @@ class TooLarge(Exception):
 class Relation:
     """A query, a topic or a view: the SQL that names it, its columns, about how many rows, and what it reads.
 
-    `clock` marks a query that depends on when it is run, which has to be refused.
+    `clock` marks a query that depends on when it is run, which has to be refused. `topic` is what a relation reads that
+    is a topic with its history.
     """
 
     sql: str
@@ -29,6 +30,7 @@ class Relation:
     rows: int
     reads: frozenset[str]
     clock: bool = False
+    topic: str | None = None
 
     @property
     def loose(self) -> bool:
@@ -50,6 +52,21 @@ def topic_relation(topic: TopicPlan) -> Relation:
     """A topic to read from."""
     columns = tuple(Column(name, kind, ROUNDED if name in topic.wild else EXACT) for name, kind in topic.columns)
     return Relation(topic.name, columns, _TOPIC_ROWS, frozenset())
+
+
+def history_relations(topic: TopicPlan) -> list[Relation]:
+    """What else there is to read of a topic: its system columns, its changes, and the versions of its rows."""
+    own = topic_relation(topic).columns
+    system = (Column("_commit", "bigint"), Column("_offset", "bigint"), Column("_partition", "int"))
+    found = [Relation(topic.name, (*own, *system), _TOPIC_ROWS, frozenset(), topic=topic.name)]
+    if not topic.compacted:
+        changed = (*own, Column("operation", "string"), *system)
+        found.append(Relation(f"changes('{topic.name}')", changed, 2 * _TOPIC_ROWS, frozenset(), topic=topic.name))
+    if topic.key and not topic.compacted:
+        moments = (Column("valid_from", "timestamp"), Column("valid_to", "timestamp"))
+        versions = (*own, *moments, *system)
+        found.append(Relation(f"versions('{topic.name}')", versions, 2 * _TOPIC_ROWS, frozenset(), topic=topic.name))
+    return found
 
 
 def constant(dice: Random, alias: str) -> Source:

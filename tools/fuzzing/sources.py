@@ -15,6 +15,8 @@ _JOINS = (
     "JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN",
     "CROSS JOIN",
 )  # fmt: skip
+_HISTORY = 0.15
+"""The share of sources that are a topic with its history."""
 
 
 class Sources:
@@ -40,15 +42,18 @@ class Sources:
             return constant(self._dice, alias)
         else:
             made = self._dice.choice(self._readable())
-            text, reads = f"{in_some_case(self._dice, made.sql)} AS {alias}", made.reads | {made.sql}
+            text, reads = f"{in_some_case(self._dice, made.sql)} AS {alias}", made.reads | {made.topic or made.sql}
         scope = tuple(
             Column(f"{alias}.{in_some_case(self._dice, one.sql)}", one.kind, one.noise) for one in made.columns
         )
         return Source(text, scope, made.rows, reads)
 
     def _readable(self) -> list[Relation]:
-        """Topics, or views: chains of views take long to plan, and what is wrong in one hides what reads it."""
-        topics = [one for one in self.relations if not one.reads]
+        """Histories, topics or views: chains of views take long to plan, and an error in one hides what reads it."""
+        histories = [one for one in self.relations if one.topic is not None]
+        if histories and self._dice.random() < _HISTORY:
+            return histories
+        topics = [one for one in self.relations if not one.reads and one.topic is None]
         views = [one for one in self.relations if one.reads and not one.loose]
         return views if not topics or (views and self._dice.random() < 0.2) else topics
 

@@ -1,4 +1,4 @@
-"""`headwater query`: SQL over the views of an application, as a table, JSON or CSV."""
+"""`headwater query`: SQL over the views and topics of an application, as a table, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             'headwater query app.py "SELECT country, revenue FROM revenue ORDER BY revenue DESC"',
             'headwater query app.py "SELECT * FROM revenue" --csv',
+            "headwater query app.py \"SELECT * FROM revenue AT POSITION '42'\"",
         ),
     )(query)
 
@@ -46,7 +47,10 @@ def query(
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
 ) -> None:
-    """Ask the views, all at one position.
+    """Query views and topics, all at one position.
+
+    Of a table a query sees the newest rows, of a stream the records. AT POSITION '42' behind a name reads a view or a
+    topic as it was.
 
     The SQL is DuckDB's, not Spark's. It only reads, and it needs no Spark: a query takes about a second, also while
     `headwater run` is at work.

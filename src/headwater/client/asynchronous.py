@@ -16,6 +16,7 @@ from headwater.client.following import Following
 from headwater.client.options import Reading
 from headwater.client.protocol import Exchange, Pause, Response, Result
 from headwater.errors import ServerUnavailable
+from headwater.model.position import Position
 
 
 class AsyncClient:
@@ -47,10 +48,13 @@ class AsyncClient:
         order: str | None = None,
         limit: int = 100,
         offset: int = 0,
+        at: Position | None = None,
         **reading: Unpack[Reading],
     ) -> Rows:
         """As `Client.read`."""
-        return await self._run(protocol.read(view, where=where, order=order, limit=limit, offset=offset, **reading))
+        return await self._run(
+            protocol.read(view, where=where, order=order, limit=limit, offset=offset, at=at, **reading)
+        )
 
     async def lookup(self, view: str, *key: object, **reading: Unpack[Reading]) -> Rows:
         """As `Client.lookup`."""

@@ -82,11 +82,17 @@ def read(
     limit: int = 100,
     offset: int = 0,
     at_least: Position | None = None,
+    at: Position | None = None,
     timeout: Duration = WAIT_SECONDS,
 ) -> Exchange[Rows]:
-    """A page of the rows of a view. A condition is written `column:operator:value`, such as `amount:ge:10`."""
+    """A page of the rows of a view. A condition is written `column:operator:value`, such as `amount:ge:10`.
+
+    With `at` they are as they were at that position.
+    """
     parameters, seconds = _reading(at_least, timeout)
     parameters |= {"where": list(where), "limit": str(limit), "offset": str(offset)}
+    if at is not None:
+        parameters["at"] = str(at)
     if order is not None:
         parameters["order"] = order
     found = yield from _asked(Request("GET", f"/views/{_part(view)}", parameters, seconds=seconds), tries=TRIES_MAX)

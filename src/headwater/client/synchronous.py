@@ -16,6 +16,7 @@ from headwater.client.following import Following
 from headwater.client.options import Reading
 from headwater.client.protocol import Exchange, Pause, Response, Result
 from headwater.errors import ServerUnavailable
+from headwater.model.position import Position
 
 
 class Client:
@@ -51,21 +52,22 @@ class Client:
         order: str | None = None,
         limit: int = 100,
         offset: int = 0,
+        at: Position | None = None,
         **reading: Unpack[Reading],
     ) -> Rows:
-        """A page of the rows of a view, at a position that is `at_least` the given one.
+        """A page of the rows of a view, at a position that is `at_least` the given one, or as it was `at` one.
 
         A condition is written `column:operator:value`, such as `amount:ge:10`; `order` names columns, `-column`
         descending. Raises `ServerUnavailable` if the view does not reach the position within `timeout`.
         """
-        return self._run(protocol.read(view, where=where, order=order, limit=limit, offset=offset, **reading))
+        return self._run(protocol.read(view, where=where, order=order, limit=limit, offset=offset, at=at, **reading))
 
     def lookup(self, view: str, *key: object, **reading: Unpack[Reading]) -> Rows:
         """The rows of a view with a key: a value for each of its columns. There may be none."""
         return self._run(protocol.lookup(view, key, **reading))
 
     def query(self, sql: str, *, limit: int | None = None, **reading: Unpack[Reading]) -> Rows:
-        """Runs SQL (DuckDB's) over all views, as of one position."""
+        """Runs SQL (DuckDB's) over views and topics, as of one position."""
         return self._run(protocol.query(sql, limit=limit, **reading))
 
     def subscribe(self, view: str, *, after: str | None = None) -> Generator[Change]:

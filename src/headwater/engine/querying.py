@@ -1,10 +1,10 @@
-"""Queries over views in DuckDB: read-only SQL over the content of views, all at one position."""
+"""Queries in DuckDB: read-only SQL over the content of views and topics, all at one position."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,8 +13,10 @@ from typing import Self
 import duckdb
 import pyarrow as pa
 
-from headwater.engine.reading import WAIT, Reader, Snapshot
-from headwater.errors import InvalidQuery, QueryOutOfMemory, QueryTooLarge, QueryTooLong, UnknownView
+from headwater.engine.query_content import Reading
+from headwater.engine.reading import WAIT, Reader
+from headwater.engine.topic_rows import TopicRows
+from headwater.errors import InvalidQuery, QueryOutOfMemory, QueryTooLarge, QueryTooLong
 from headwater.model.position import Position
 
 ROWS_AT_ONCE = 256
@@ -35,7 +37,7 @@ _TRACE = re.compile(r"\n+(Stack Trace:|This error signals an assertion failure).
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a query gives, and the position that all views had."""
+    """What a query gives, and the position of everything that it reads without saying another one."""
 
     position: Position
     table: pa.Table
@@ -52,10 +54,17 @@ class QueryLimits:
     threads: int
 
 
-def query(reader: Reader, sql: str, *, at_least: Position | None = None, timeout: timedelta = WAIT) -> Answer:
-    """Runs one statement that reads. Raises `InvalidQuery`, `UnknownView`, `NotYet`."""
+def query(
+    reader: Reader,
+    sql: str,
+    *,
+    topics: TopicRows | None = None,
+    at_least: Position | None = None,
+    timeout: timedelta = WAIT,
+) -> Answer:
+    """Runs one statement that reads. Raises as `Session.query`."""
     with Session() as session:
-        return session.query(reader, sql, at_least=at_least, timeout=timeout)
+        return session.query(reader, sql, topics=topics, at_least=at_least, timeout=timeout)
 
 
 class Session:
@@ -97,30 +106,36 @@ class Session:
         reader: Reader,
         sql: str,
         *,
+        topics: TopicRows | None = None,
         at_least: Position | None = None,
         timeout: timedelta = WAIT,
         rows: int | None = None,
     ) -> Answer:
         """Runs one statement that reads. An answer that has more than `rows` rows ends there and is `cut`.
 
-        Raises `InvalidQuery`, `UnknownView`, `NotYet`; with limits also `QueryEnded`.
+        It sees views, and topics if there are any, all at one position: that of the views, or where the log is if it
+        reads none. Behind a name `AT POSITION '...'` says another one. A topic has those system columns that the query
+        names. Raises `InvalidQuery`, `UnknownView`, `NotYet`, `PositionGone`, `ViewPositionBetween`; with limits also
+        `QueryEnded`.
         """
         # Names and variables belong to a cursor, so that no query sees those of another.
         with self._connection.cursor() as cursor, _in_time(cursor, self._limits):
+            reading = Reading(reader, topics, sql)
+            sql = reading.sql
             try:
                 statement = _statement(cursor, sql)
                 self.is_spent |= statement.type is duckdb.StatementType.EXPLAIN
-                snapshot = _content(reader, _names(cursor, sql), at_least, timeout)
-                for name, table in snapshot.tables.items():
+                position, tables = reading.content(_names(cursor, sql), at_least, timeout)
+                for name, table in tables.items():
                     cursor.register(name, table)
                 relation = cursor.sql(sql)
-                return self._fetched(relation if rows is None else relation.limit(rows + 1), snapshot.position, rows)
+                return self._fetched(relation if rows is None else relation.limit(rows + 1), position, rows)
             except (duckdb.Error, MemoryError) as error:
                 self.is_spent |= _BROKEN.search(str(error)) is not None
                 if self._limits is not None and isinstance(error, MemoryError | duckdb.OutOfMemoryException):
                     raise QueryOutOfMemory(self._limits.memory_bytes) from error
                 missing = _MISSING.search(_message(error))
-                raise UnknownView(missing[1], reader.views()) if missing else _wrong(sql, error) from error
+                raise reading.unknown(missing[1]) if missing else _wrong(sql, error) from error
 
     def _fetched(self, relation: duckdb.DuckDBPyRelation, position: Position, rows: int | None) -> Answer:
         if self._limits is None:
@@ -198,15 +213,6 @@ def _names(connection: duckdb.DuckDBPyConnection, sql: str) -> set[str]:
     except duckdb.BinderException:
         # It wants to know columns, such as those that * stands for, and there are no views yet.
         return set()
-
-
-def _content(reader: Reader, names: set[str], at_least: Position | None, timeout: timedelta) -> Snapshot:
-    """The views that a query reads; all, if it names something else, such as the catalog of tables."""
-    position = reader.read([], at_least, timeout).position
-    views: Sequence[str] = reader.views()
-    lowered = {name.lower() for name in names}
-    wanted = [view for view in views if view.lower() in lowered]
-    return reader.read(wanted if wanted and len(wanted) == len(lowered) else views, position, timeout)
 
 
 def _wrong(sql: str, error: Exception) -> InvalidQuery:

@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from headwater.engine.arrangements import arrangement_of
 from headwater.engine.blobs import Blobs
+from headwater.engine.earlier import find_earlier
 from headwater.engine.finding import consolidate_few, find
 from headwater.engine.manifest import Manifest, Size, sizes
 from headwater.engine.merging import consolidated
 from headwater.engine.opening import open_store
 from headwater.engine.publication import Excluded, Generation, Publication
 from headwater.engine.runs import Hashes, Run, let_go, lookup, rows_of
-from headwater.errors import InternalError, NotYet, StateCorrupt
+from headwater.errors import InternalError, NotYet, StateCorrupt, UsageError
 from headwater.model.position import Position
 from headwater.views.zset import HASH, WEIGHT, consolidate, rows_at
 
@@ -102,6 +103,38 @@ class Reader:
         Waits for that position, or for the first one if nothing is published yet. Raises `NotYet`, `UnknownView`.
         """
         return self._snapshot(views, self._all_rows, at_least, timeout)
+
+    def read_at(self, views: Sequence[str], at: Position, timeout: timedelta = WAIT) -> Snapshot:
+        """The content of these views as it was at a position that they have been at. Waits until they have come so far.
+
+        Raises `NotYet`, `ViewPositionGone`, `ViewPositionBetween`, `UnknownView`.
+        """
+        self._manifest([], at, timeout)
+        while True:
+            with self.store.read() as look:
+                found = find_earlier(look, views, at)
+            try:
+                tables = {}
+                for view in views:
+                    schema = found.generation.definition.view(view).stored_schema
+                    now = view_zset(self.store.blobs, found.runs[view], schema)
+                    tables[view] = _rows(found.zset(self.store.blobs, view, now), view)
+                return Snapshot(at, found.generation.id, tables)
+            except StateCorrupt:
+                # Files may have been merged, packed and collected since we looked.
+                with self.store.read() as look:
+                    if find_earlier(look, views, at) == found:
+                        raise
+
+    def earlier_bytes(self, views: Sequence[str], at: Position) -> int:
+        """The size of the files that hold views as they were at a position; 0 if they cannot be read there."""
+        try:
+            with self.store.read() as look:
+                found = find_earlier(look, views, at)
+        except UsageError:
+            return 0
+        files = {run.file for runs in (*found.runs.values(), *found.changes.values()) for run in runs}
+        return sum(self.store.blobs.size(file) or 0 for file in files)
 
     def file_bytes(self, views: Sequence[str]) -> int:
         """The size of the files that hold these views now, each mapped into memory when it is read."""

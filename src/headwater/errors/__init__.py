@@ -15,6 +15,7 @@
     |  |- RecordsGone              retention deleted the records asked for
     |  |- PositionGone             retention or compaction removed what a read at this position needs
     |  |  `- ViewPositionGone      the changes of a view are no longer kept from this position on
+    |  |- ViewPositionBetween      a view was never at this position: a batch covers more than that
     |  |- BufferFull               a producer is ahead of the disk, and its policy is to fail
     |  |- ReadOnly                 a write to a log in a directory that this process may not write to
     |  |- InvalidQuery             SQL of a view or of a query that does not parse or resolve
@@ -136,6 +137,7 @@ from headwater.errors.views import (
     UnknownView,
     ViewFailed,
     ViewNotKept,
+    ViewPositionBetween,
     ViewPositionGone,
 )
 
@@ -207,6 +209,7 @@ __all__ = [
     "UsageError",
     "ViewFailed",
     "ViewNotKept",
+    "ViewPositionBetween",
     "ViewPositionGone",
     "WorkerLost",
 ]

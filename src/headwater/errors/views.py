@@ -87,9 +87,13 @@ class NotYet(Determinate):
 class UnknownView(UsageError):
     code = "unknown_view"
 
-    def __init__(self, name: str, known: list[str]) -> None:
+    def __init__(self, name: str, known: list[str], topics: list[str] | None = None) -> None:
         shown = ", ".join(sorted(known)[:10]) or "none yet"
-        super().__init__(f"There is no view {name!r}.", hint=f"Views of this pipeline: {shown}.")
+        others = f" Topics: {', '.join(sorted(topics)[:10])}." if topics else ""
+        super().__init__(
+            f"There is no view {'or topic ' if topics else ''}{name!r}.",
+            hint=f"Views of this pipeline: {shown}.{others}",
+        )
         self.name = name
 
 
@@ -122,19 +126,34 @@ class InvariantBroken(HeadwaterError):
 
 
 class ViewPositionGone(PositionGone):
-    """A view's changes cannot be followed from a position, because some of them are not kept any more."""
+    """A view cannot be read at a position, or followed from it, because changes since then are not kept any more."""
 
     code = "view_position_gone"
 
-    def __init__(self, view: str, position: str, earliest: str) -> None:
+    def __init__(self, view: str, position: str, earliest: str, *, reading: bool = False) -> None:
         UsageError.__init__(
             self,
-            f"View {view!r} cannot be followed from position {position}: "
+            f"View {view!r} cannot be {'read at' if reading else 'followed from'} position {position}: "
             f"its changes are kept from position {earliest} on.",
-            hint="Subscribe without a position: the content comes first, then every change.",
+            hint=f"Read it at position {earliest} or a later one, or as it is now."
+            if reading
+            else "Subscribe without a position: the content comes first, then every change.",
         )
         self.view, self.cause = view, "the kept history"
         self.topic, self.position, self.earliest = view, position, earliest
+
+
+class ViewPositionBetween(UsageError):
+    """A view was never at a position: one batch took it from a position before to a position after."""
+
+    code = "view_position_between"
+
+    def __init__(self, view: str, position: str, before: str, after: str) -> None:
+        super().__init__(
+            f"View {view!r} was never at position {position}: one batch took it from {before} to {after}.",
+            hint=f"Read it at position {before} or {after}.",
+        )
+        self.view, self.position, self.before, self.after = view, position, before, after
 
 
 class ViewFailed(UsageError):

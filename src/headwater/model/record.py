@@ -9,8 +9,12 @@ from datetime import datetime
 from headwater.model.position import Position
 from headwater.model.types import Offset
 
-SYSTEM_COLUMNS = ("_partition", "_offset", "_commit", "_at", "_deleted", "_headers")
+SYSTEM_COLUMNS = ("_partition", "_offset", "_commit", "_received_at", "_deleted", "_headers")
 """What a reader gets with every record, and what no topic may call a column of its own."""
+
+SQL_COLUMNS = ("_received_at", "_commit", "_partition", "_offset", "_headers")
+"""Those that SQL sees by their names, though `*` does not have them. Whether a record is a tombstone, SQL sees by what
+is there: a table has no row then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,11 @@ class Contents:
             self._keep(view, current.batch, snapshot)
         return snapshot.position, snapshot.tables[view]
 
+    def read_at(self, view: str, at: Position) -> tuple[Position, pa.Table]:
+        """The rows of a view as it was at a position. Raises as `Reader.read_at`."""
+        snapshot = self._reader.read_at([view], at, timedelta(0))
+        return snapshot.position, snapshot.tables[view]
+
     def _keep(self, view: str, batch: int, snapshot: Snapshot) -> None:
         with self._turn:
             self._kept[view] = (batch, snapshot)

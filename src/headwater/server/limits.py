@@ -51,7 +51,7 @@ class Limits:
     query_bytes_max: int = 512 << 20
     """Memory of one query's joins, sorts, aggregates and functions."""
     query_views_bytes_max: int = 2 << 30
-    """Memory for the content of the views that one query reads."""
+    """Memory for the content of the views and topics that one query reads."""
     query_cpu_seconds_max: int = 20
     """Processor time of one query, of all its threads together."""
     query_threads_max: int = 2

@@ -130,7 +130,7 @@ def _first_left_over(table: pa.Table) -> dict[int, int]:
 
 def _records(log: Log, topic: Topic, table: pa.Table) -> list[dict[str, object]]:
     names = [name for name in topic.schema.names if name in table.column_names]
-    system = [table[name].to_pylist() for name in ("_partition", "_offset", "_at", "_deleted", "_headers")]
+    system = [table[name].to_pylist() for name in ("_partition", "_offset", "_received_at", "_deleted", "_headers")]
     return [
         {
             "partition": partition,

@@ -102,6 +102,9 @@ AT_LEAST = Parameter(
 )
 WAIT = Parameter("wait", {"type": "number", "minimum": 0, "maximum": 86_400}, "Maximum wait in seconds; then 504.")
 READING = (AT_LEAST, WAIT)
+AT = Parameter(
+    "at", {"type": "string", "pattern": POSITION_PATTERN}, "Read it as it was at this position, if that is kept."
+)
 WHERE = Parameter(
     "where", {"type": "string", "pattern": PATTERN}, "A condition, column:operator:value; all have to hold.",
     repeated=True,

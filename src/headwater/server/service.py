@@ -104,7 +104,7 @@ class Service:
         self.freshness = Freshness(self.log, self.reader, self.processes, self.clock)
         self.history = History(self.log, self.reader, self.threads, self.freshness, self.limits.history_seconds_max)
         self.verifications = Verifications(app.directory, verify or app_verifier(app))
-        self.query_pool = QueryPool(app.directory, self.limits, self.threads, self.counters)
+        self.query_pool = QueryPool(self.log, app.directory, self.limits, self.threads, self.counters)
         self.running = running or Running()
         self.pages = tuple(pages)
         self.statsd = None if app.statsd_receiver is None else Listener(app.statsd_receiver, self.log)

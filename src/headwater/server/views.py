@@ -22,7 +22,7 @@ from headwater.server.batches import batch_json, size_json
 from headwater.server.endpoint import Answer, Call, Endpoint, json_answer
 from headwater.server.failures import bad_request, too_many
 from headwater.server.filters import matching, ordered, parse_condition, typed
-from headwater.server.parameters import READING, VIEW, WHERE, Parameter, limit, path
+from headwater.server.parameters import AT, READING, VIEW, WHERE, Parameter, limit, path
 from headwater.server.records import LAST_ID
 from headwater.server.service import Service
 from headwater.server.shapes import (
@@ -142,12 +142,18 @@ def _explanation(service: Service, current: Generation, view: str) -> dict[str, 
 
 async def content(call: Call) -> Response:
     service = call.service
-    wanted = await service.views_at(call["at_least"], call["wait"])
+    at = None if call["at"] is None else Position.parse(call["at"])
+    if at is not None and call["at_least"] is not None:
+        raise bad_request("A view is read at a position or at_least at one, not both.", "Leave one of them out.")
+    wanted = await service.views_at(call["at"] or call["at_least"], call["wait"])
     conditions = [parse_condition(text) for text in call["where"]]
     most = min(call["limit"] or 100, service.limits.page_rows_max)
 
     def read() -> tuple[Position, dict[str, object]]:
-        position, table = service.contents.read(call["view"], wanted)
+        if at is None:
+            position, table = service.contents.read(call["view"], wanted)
+        else:
+            position, table = service.contents.read_at(call["view"], at)
         found = matching(table, conditions)
         page = ordered(found, call["order"]).slice(call["offset"] or 0, most)
         return position, {
@@ -253,7 +259,8 @@ ENDPOINTS = (
     Endpoint(
         "GET", "/views/{view}", content, "The rows of a view",
         {200: json_answer("A page of those that match, all at one position.", CONTENT)},
-        parameters=(VIEW, WHERE, ORDER, limit(10_000), OFFSET, *READING), tag=TAG,
+        parameters=(VIEW, WHERE, ORDER, limit(10_000), OFFSET, AT, *READING), tag=TAG,
+        about="With `at` they are as they were at that position, for as long as later changes are kept.",
     ),
     Endpoint(
         "GET", "/views/{view}/definition", describe,
@@ -279,9 +286,10 @@ ENDPOINTS = (
         about="The key is what app.view(key=…) says, or the first column.",
     ),
     Endpoint(
-        "POST", "/query", ask, "SQL over all views, at one position",
+        "POST", "/query", ask, "SQL over views and topics, at one position",
         {200: json_answer("The rows, cut where there are too many.", ANSWER)},
         parameters=(limit(10_000), *READING), accepts={bodies.JSON: QUERY}, tag=TAG,
-        about="DuckDB's SQL, one statement that reads.",
+        about="DuckDB's SQL, one statement that reads. "
+        "`FROM revenue AT POSITION '42'` reads a view or a topic as it was.",
     ),
 )  # fmt: skip

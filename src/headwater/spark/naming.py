@@ -11,10 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from headwater.errors import InvalidQuery
+from headwater.errors import InvalidQuery, UnsupportedQuery
 from headwater.spark.catalyst import Catalyst
-from headwater.spark.catalyst.relations import is_statement, relations_read
-from headwater.spark.failures import query_failure, spark_fails
+from headwater.spark.catalyst.history import Reference, references
+from headwater.spark.catalyst.relations import is_statement
+from headwater.spark.failures import in_view, query_failure, spark_fails
 
 
 def in_order(views: Mapping[str, Collection[str]], topics: Sequence[str]) -> list[str]:
@@ -44,8 +45,8 @@ def in_order(views: Mapping[str, Collection[str]], topics: Sequence[str]) -> lis
     return ordered
 
 
-def names_read(catalyst: Catalyst, view: str, sql: str) -> set[str]:
-    """The names that a query reads from. Raises `InvalidQuery`."""
+def references_of(catalyst: Catalyst, view: str, sql: str) -> set[Reference]:
+    """What a query reads from. Raises `InvalidQuery` and `UnsupportedQuery`."""
     try:
         plan = catalyst.parse(sql)
     except PySparkException as error:
@@ -55,7 +56,10 @@ def names_read(catalyst: Catalyst, view: str, sql: str) -> set[str]:
     if is_statement(catalyst, plan):
         # Spark would carry it out as soon as it is analyzed.
         raise InvalidQuery(view, "It is a statement that does something, not a query. Write a SELECT.")
-    return relations_read(catalyst, plan)
+    try:
+        return references(catalyst, plan)
+    except UnsupportedQuery as error:
+        raise in_view(view, error) from error
 
 
 def _check_names(views: Collection[str], topics: Sequence[str]) -> None:

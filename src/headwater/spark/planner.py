@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from headwater.errors import InternalError, UnsupportedQuery
-from headwater.log.topic import Topic
 from headwater.spark.aggregates import plan_aggregates
 from headwater.spark.builder import FlowBuilder, Input, port_schema
 from headwater.spark.catalyst import Catalyst, Expression, plans, read_subquery, unaliased, walk
@@ -22,13 +20,12 @@ from headwater.spark.natives import Natives
 from headwater.spark.projection import GENERATORS
 from headwater.spark.pruning import expressions_of
 from headwater.spark.ranking import Ranking, is_row_number, ranking
+from headwater.spark.topics import Topics
 from headwater.views.aggregate import Aggregate
 from headwater.views.publish import Publish
 from headwater.views.topk import Order, TopK
-from headwater.views.upsert import Upsert
 
 _LIMIT_MAX = 2**31 - 1
-_ORDER = (("_commit", LongType()), ("_offset", LongType()), ("_deleted", BooleanType()))
 _CONSTRUCTS = {"UnionLoop": "WITH RECURSIVE"}
 """What a node that is not supported is called in SQL."""
 
@@ -39,6 +36,7 @@ class Planner:
     def __init__(self, catalyst: Catalyst, leaf: Callable[[plans.Scan], Relation]) -> None:
         self.catalyst, self._leaf = catalyst, leaf
         self.builder = FlowBuilder(catalyst)
+        self.topics = Topics(self.builder)
         self._joins, self._natives = Joins(self.builder), Natives(self.builder)
 
     def relation(self, plan: Plan) -> Relation:  # noqa: C901, PLR0912 (one case for each kind of node)
@@ -77,25 +75,6 @@ class Planner:
             case _:
                 # It changes neither rows nor columns, and their order is nobody's who does not ask for it.
                 return self.relation(plan.child)
-
-    def topic(self, topic: Topic, output: Sequence[Expression]) -> Relation:
-        """The rows of a topic: a stream's records, or a table's newest row per key."""
-        if not topic.key:
-            types = [attribute.type for attribute in output]
-            source = self.builder.add_source(topic.name, None, topic.schema.names, types)
-            return Relation((Branch(source.number, output),), output)
-        system = StructType([StructField(name, given) for name, given in _ORDER])
-        extra = self.catalyst.output(self.catalyst.analyzed(self.catalyst.relation(system)))
-        records = [*output, *extra]
-        types = [attribute.type for attribute in records]
-        source = self.builder.add_source(topic.name, None, [*topic.schema.names, *system.names], types)
-        schema = port_schema("c", output)
-        names = dict(zip(topic.schema.names, schema.names, strict=True))
-        kernel = Upsert(schema, tuple(names[name] for name in topic.key))
-        given = Input(Relation((Branch(source.number, records),), records), records)
-        detail = f"{topic.name} by {', '.join(topic.key)}"
-        operator = self.builder.add("table", detail, kernel, {"records": given}, types[: len(output)])
-        return Relation((Branch(operator.number, output),), output)
 
     def publish(self, view: str, relation: Relation, schema: pa.Schema) -> Operator:
         """An operator that keeps the content of a view."""

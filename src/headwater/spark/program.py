@@ -13,7 +13,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructField, StructType, _parse_datatype_string
+from pyspark.sql.types import StructField, StructType
 
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.definition import DefinedTopic, DefinedView, Definition
@@ -25,7 +25,7 @@ from headwater.model.ddl import format_ddl
 from headwater.spark.builder import arrow_type
 from headwater.spark.catalyst import Catalyst, Expression, plans, read
 from headwater.spark.catalyst.determinism import settled
-from headwater.spark.catalyst.relations import analyze
+from headwater.spark.catalyst.history import Reference, analyze, names_system_columns
 from headwater.spark.explaining import explain
 from headwater.spark.failures import (
     breakdown,
@@ -40,23 +40,27 @@ from headwater.spark.failures import (
 from headwater.spark.flow import Relation
 from headwater.spark.functions import register
 from headwater.spark.layout import layout
-from headwater.spark.naming import in_order, names_read
+from headwater.spark.naming import in_order, references_of
 from headwater.spark.numbering import numbered_alike
 from headwater.spark.passes import optimized
 from headwater.spark.planner import Planner
 from headwater.spark.session import own_session
 from headwater.spark.stage import BATCH
 from headwater.spark.template import Template
+from headwater.spark.topics import as_read, check_history, history_schema, topic_schema
 from headwater.spark.wording import label
 from headwater.views.zset import HASH, WEIGHT
 
-VERSION = 5
+VERSION = 6
 """Of how views are planned and kept. What was built by another version is rebuilt."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedView:
-    """A view as it was planned: its SQL, its columns, the rules that settled its orders, its operators, its inputs."""
+    """A view as it was planned: its SQL, its columns, the rules that settled its orders, its operators, its inputs.
+
+    `history`: the topics that it reads with their system columns, as changes or as versions.
+    """
 
     name: str
     sql: str
@@ -64,6 +68,7 @@ class PlannedView:
     rules: Sequence[str]
     operators: Sequence[int]
     reads: Sequence[str]
+    history: Sequence[Reference] = ()
 
 
 class Program:
@@ -78,17 +83,18 @@ class Program:
     ) -> None:
         self.session = own_session(session)
         self.catalyst = Catalyst(self.session)
-        self._leaves: dict[int, str] = {}
+        self._leaves: dict[int, Reference] = {}
         self._schemas: dict[str, StructType] = {}
-        self._relations: dict[str, Relation] = {}
+        self._relations: dict[Reference, Relation] = {}
         self._planner = Planner(self.catalyst, self._leaf)
         self._topics = {topic.name: topic for topic in topics}
         self._functions = functions
         self.views: dict[str, PlannedView] = {}
         for function in functions:
             register(self.session, function)
-        self._named = {name: names_read(self.catalyst, name, sql) for name, sql in views.items()}
-        ordered = in_order(self._named, list(self._topics))
+        self._references = {name: references_of(self.catalyst, name, sql) for name, sql in views.items()}
+        named = {name: {reference.name for reference in read} for name, read in self._references.items()}
+        ordered = in_order(named, list(self._topics))
         for topic in topics:
             self._schemas[topic.name] = topic_schema(topic)
         for name in ordered:
@@ -144,7 +150,7 @@ class Program:
 
     def check(self, name: str, sql: str) -> None:
         """Plans another view, which is not going to be run. Raises `InvalidQuery` and `UnsupportedQuery`."""
-        self._named[name] = names_read(self.catalyst, name, sql)
+        self._references[name] = references_of(self.catalyst, name, sql)
         self._plan(name, sql)
 
     def try_out(self, log: tuple[str, str]) -> None:
@@ -181,10 +187,31 @@ class Program:
 
     def _register(self, name: str) -> None:
         """A name that SQL can use, as a relation without rows."""
-        nullable = StructType([StructField(field.name, field.dataType) for field in self._schemas[name].fields])
+        self._empty(Reference(name), self._schemas[name]).createOrReplaceTempView(f"`{name}`")
+
+    def _empty(self, reference: Reference, schema: StructType) -> DataFrame:
+        """A relation without rows that stands for what is read."""
+        nullable = StructType([StructField(field.name, field.dataType) for field in schema.fields])
         frame = self.catalyst.relation(nullable)
-        frame.createOrReplaceTempView(f"`{name}`")
-        self._leaves[self.catalyst.relation_number(frame)] = name
+        self._leaves[self.catalyst.relation_number(frame)] = reference
+        return frame
+
+    def _history(self, view: str, sql: str) -> list[Reference]:
+        """The topics that a query reads with their system columns, as changes or as versions."""
+        topics = {name.lower(): name for name in self._topics}
+        with_system = names_system_columns(sql)
+        found = set()
+        for reference in self._references[view]:
+            name = topics.get(reference.name.lower())
+            if name is not None:
+                known = replace(reference, name=name)
+                check_history(view, self._topics[name], known)
+                if with_system or reference.reading != "rows":
+                    found.add(known)
+            elif reference.reading != "rows":
+                what = "is a view, not a topic" if reference.name in self.views else "is not a topic"
+                raise InvalidQuery(view, f"{reference.reading}({reference.name!r}): {reference.name!r} {what}.")
+        return sorted(found, key=lambda reference: (reference.name, reference.reading))
 
     def _plan(self, name: str, sql: str) -> None:
         """Plans a view by its SQL and by what it reads alone, whatever was planned before it."""
@@ -197,8 +224,13 @@ class Program:
     def _plan_over(self, name: str, sql: str, reads: Sequence[str]) -> None:
         builder = self._planner.builder
         operators, edges = len(builder.flow.operators), len(builder.flow.edges)
+        history = self._history(name, sql)
+        rows = {
+            reference.folded: self._empty(reference, history_schema(self._topics[reference.name], reference))
+            for reference in history
+        }
         try:
-            plan = settled(self.catalyst, sql, analyze(self.catalyst, sql))
+            plan = settled(self.catalyst, sql, analyze(self.catalyst, sql, rows))
             names = _names(name, self.catalyst.output(plan.plan))
             relation = self._planner.relation(read(self.catalyst, self.catalyst.optimize(plan.plan)))
             types = [attribute.type for attribute in relation.output]
@@ -212,37 +244,30 @@ class Program:
         except (ConnectionError, Py4JNetworkError) as error:
             raise spark_stopped(error) from error
         except Py4JError as error:
-            raise self._breakdown(name, sql, error) from error
+            raise self._breakdown(name, sql, rows, error) from error
         made = list(builder.flow.operators)[operators:]
-        self.views[name] = PlannedView(name, sql, schema, plan.rules, made, reads)
-        self._relations[name] = relation
+        self.views[name] = PlannedView(name, sql, schema, plan.rules, made, reads, history)
+        self._relations[Reference(name)] = relation
         self._schemas[name] = StructType([StructField(c, t) for c, t in zip(names, types, strict=True)])
 
     def _reads(self, name: str) -> list[str]:
         """The topics and views that a query names."""
-        named = {read.lower() for read in self._named[name]}
+        named = {reference.name.lower() for reference in self._references[name]}
         return [known for known in (*self._topics, *self.views) if known.lower() in named]
 
-    def _breakdown(self, name: str, sql: str, error: Py4JError) -> HeadwaterError:
+    def _breakdown(self, name: str, sql: str, rows: Mapping[Reference, DataFrame], error: Py4JError) -> HeadwaterError:
         """What to say when planning breaks down: if Spark's own does so, too, the SQL has to change."""
         try:
-            self.catalyst.optimize(analyze(self.catalyst, sql))
+            self.catalyst.optimize(analyze(self.catalyst, sql, rows))
         except Py4JJavaError as own:
             return spark_fails(name, own)
         return InternalError(f"View {name!r} cannot be planned: {str(error).splitlines()[0]}")
 
     def _leaf(self, scan: plans.Scan) -> Relation:
-        name = self._leaves[scan.relation]
-        if name not in self._relations:
-            self._relations[name] = self._planner.topic(self._topics[name], scan.output)
-        return self._relations[name].known_as(scan.output, self.catalyst.alias)
-
-
-def topic_schema(topic: Topic) -> StructType:
-    """The columns of a topic, for Spark."""
-    schema = _parse_datatype_string(format_ddl(topic.schema))
-    assert isinstance(schema, StructType)
-    return schema
+        reference = self._leaves[scan.relation]
+        if reference not in self._relations:
+            self._relations[reference] = self._planner.topics.relation(self._topics[reference.name], reference)
+        return as_read(self._relations[reference], scan.output).known_as(scan.output, self.catalyst.alias)
 
 
 def _names(view: str, output: Sequence[Expression]) -> list[str]:

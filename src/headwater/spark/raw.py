@@ -13,11 +13,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from headwater.log.topic import Topic
 from headwater.spark.catalyst import Catalyst
 from headwater.spark.catalyst.determinism import with_sorted_sets
 from headwater.spark.catalyst.disturbing import disturbed
-from headwater.spark.catalyst.relations import with_dotted_names
+from headwater.spark.catalyst.history import Reference, frame_of, names_system_columns, references
+from headwater.spark.past import past
 from headwater.spark.session import SQL_SETTINGS
+from headwater.spark.topics import record_schema
 
 _KEPT = {"spark.sql.session.timeZone": "UTC"}
 FEW_ROWS: Mapping[str, str] = {
@@ -39,14 +42,19 @@ class RawSpark:
         for name, value in {**_KEPT, **(settings or {})}.items():
             self.session.conf.set(name, value)
         self._catalyst = Catalyst(self.session)
+        self._topics: dict[str, tuple[Topic, DataFrame]] = {}
 
     def put(self, name: str, rows: pa.Table, schema: StructType, *, seed: int | None = None) -> None:
         """Makes rows known by a name; with a seed, in another order."""
-        if seed is not None:
-            rows = rows.take(pa.array(np.random.default_rng(seed).permutation(rows.num_rows)))
         # Spark takes an empty chunk for the end of a table.
-        frame = self.session.createDataFrame(rows.combine_chunks(), schema=schema)
+        frame = self.session.createDataFrame(_shuffled(rows, seed).combine_chunks(), schema=schema)
         frame.createOrReplaceTempView(f"`{name}`")
+
+    def put_records(self, topic: Topic, records: pa.Table, *, seed: int | None = None) -> None:
+        """Makes the history of a topic known, by all of its records with their system columns."""
+        schema = record_schema(topic)
+        rows = _shuffled(records.select(schema.names), seed)
+        self._topics[topic.name.lower()] = topic, self.session.createDataFrame(rows.combine_chunks(), schema=schema)
 
     def frame(self, sql: str, *, sorted_sets: bool = False, seed: int | None = None) -> DataFrame:
         """What a query stands for; nothing has been computed yet.
@@ -54,7 +62,7 @@ class RawSpark:
         Sets that it collects may be asked for in order. With a seed, rows come in another order wherever the SQL says
         nothing about it; the session needs `DISTURBING_SETTINGS` for that.
         """
-        frame = self.session.sql(with_dotted_names(self._catalyst, sql))
+        frame = frame_of(self._catalyst, sql, self._history(sql))
         if not sorted_sets and seed is None:
             return frame
         plan = self._catalyst.analyzed(frame)
@@ -64,6 +72,19 @@ class RawSpark:
             plan = disturbed(self._catalyst, plan, seed)
         return self._catalyst.frame(plan)
 
+    def _history(self, sql: str) -> Mapping[Reference, DataFrame]:
+        """What a query reads of the past of topics whose records are known."""
+        if not self._topics:
+            return {}
+        read = references(self._catalyst, self._catalyst.parse(sql))
+        with_system = names_system_columns(sql)
+        return {
+            reference.folded: past(records, topic, reference)
+            for reference in read
+            for topic, records in [self._topics.get(reference.name.lower(), (None, None))]
+            if topic is not None and records is not None and (with_system or reference.reading != "rows")
+        }
+
     def name(self, name: str, frame: DataFrame) -> None:
         """Lets later queries read what a query stands for."""
         frame.createOrReplaceTempView(f"`{name}`")
@@ -71,3 +92,10 @@ class RawSpark:
     def answer(self, frame: DataFrame) -> pa.Table:
         """The rows of a query, with everything in their types nullable."""
         return self._catalyst.collect(frame)
+
+
+def _shuffled(rows: pa.Table, seed: int | None) -> pa.Table:
+    """The rows, with a seed in another order."""
+    if seed is None:
+        return rows
+    return rows.take(pa.array(np.random.default_rng(seed).permutation(rows.num_rows)))

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from headwater.engine.comparison import DOUBLES_WITHIN, Difference, differences, has_doubles, unexplained
 from headwater.engine.functions import Function
@@ -26,13 +27,15 @@ from headwater.model.position import Position
 from headwater.spark.catalyst import Catalyst
 from headwater.spark.catalyst.determinism import CORRECTED, SETS, settled
 from headwater.spark.catalyst.disturbing import DISTURBING_SETTINGS
-from headwater.spark.catalyst.relations import analyze
+from headwater.spark.catalyst.history import Reference, analyze
 from headwater.spark.catalyst.settling import CONSTANT_KEYS_RULE
 from headwater.spark.failures import spark_fails, unexpected, view_failure
 from headwater.spark.functions import register
-from headwater.spark.program import Program, topic_schema
+from headwater.spark.past import past
+from headwater.spark.program import Program
 from headwater.spark.raw import FEW_ROWS, RawSpark
 from headwater.spark.session import own_session
+from headwater.spark.topics import record_schema, topic_schema
 
 RUNS_MAX = 12
 """How often raw Spark is asked, at the most, before an answer that never changes counts as the only one."""
@@ -66,14 +69,19 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """The topics that views need, as they are at a position: what a query sees of each."""
+    """The topics that views need, as they are at a position: what a query sees of each.
+
+    `records` has all records of those topics of which views read more than their rows.
+    """
 
     topics: Mapping[str, tuple[Topic, pa.Table]]
     needed: frozenset[str] = field(default_factory=frozenset)
+    records: Mapping[str, pa.Table] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
-        return sum(rows.num_rows for _, rows in self.topics.values())
+        known = [rows for _, rows in self.topics.values()]
+        return sum(rows.num_rows for rows in (*known, *self.records.values()))
 
 
 class Batches:
@@ -146,6 +154,8 @@ class Batches:
             register(spark.session, function)
         for name, (topic, rows) in prefix.topics.items():
             spark.put(name, rows, topic_schema(topic), seed=run or None)
+            if name in prefix.records:
+                spark.put_records(topic, prefix.records[name], seed=run or None)
         try:
             for name, planned in self._program.views.items():
                 if name in prefix.needed:
@@ -161,10 +171,11 @@ class Batches:
 
     def _settled(self, views: Collection[str], prefix: Prefix) -> Iterator[tuple[str, pa.Table]]:
         for name, (topic, rows) in prefix.topics.items():
-            self._frame(topic, rows).createOrReplaceTempView(f"`{name}`")
+            self._frame(rows, topic_schema(topic)).createOrReplaceTempView(f"`{name}`")
         for name, planned in self._program.views.items():
             if name in prefix.needed:
-                plan = settled(self._catalyst, planned.sql, analyze(self._catalyst, planned.sql)).plan
+                history = {reference.folded: self._past(reference, prefix) for reference in planned.history}
+                plan = settled(self._catalyst, planned.sql, analyze(self._catalyst, planned.sql, history)).plan
                 frame = self._catalyst.frame(plan)
                 # Where a rule decides, it decides once, no matter which process reads the view and how often.
                 table = self._collected(name, frame) if name in views or planned.rules else None
@@ -176,15 +187,20 @@ class Batches:
 
     def _prefix(self, views: Collection[str], position: Position, excluded: Sequence[Excluded]) -> Prefix:
         needed = self._needed(views)
-        topics = {
-            topic.name: (
-                topic,
-                _rows(self._log, topic, position, [row for row in excluded if row.topic == topic.name]),
-            )
-            for topic in self._log.topics()
-            if topic.name in needed
-        }
-        return Prefix(topics, frozenset(needed))
+        views_needed = [planned for name, planned in self._program.views.items() if name in needed]
+        with_records = {reference.name for planned in views_needed for reference in planned.history}
+        topics, records = {}, {}
+        for topic in self._log.topics():
+            if topic.name in needed:
+                mine = [row for row in excluded if row.topic == topic.name]
+                topics[topic.name] = topic, _rows(self._log, topic, position, mine)
+                if topic.name in with_records:
+                    records[topic.name] = _records(self._log, topic, position, mine)
+        return Prefix(topics, frozenset(needed), records)
+
+    def _past(self, reference: Reference, prefix: Prefix) -> DataFrame:
+        topic, _ = prefix.topics[reference.name]
+        return past(self._frame(prefix.records[topic.name], record_schema(topic)), topic, reference)
 
     def _needed(self, views: Collection[str]) -> set[str]:
         """Views, and the topics and views that they name, directly or not.
@@ -204,9 +220,9 @@ class Batches:
         except (PySparkException, Py4JJavaError) as error:
             raise _failure(view, error) from error
 
-    def _frame(self, topic: Topic, rows: pa.Table) -> DataFrame:
+    def _frame(self, rows: pa.Table, schema: StructType) -> DataFrame:
         # Spark takes an empty chunk for the end of a table.
-        return self._session.createDataFrame(rows.combine_chunks(), schema=topic_schema(topic))
+        return self._session.createDataFrame(rows.select(schema.names).combine_chunks(), schema=schema)
 
 
 def _failure(view: str, error: PySparkException | Py4JJavaError) -> HeadwaterError:
@@ -225,13 +241,19 @@ def _rows(log: Log, topic: Topic, position: Position, excluded: Sequence[Exclude
     """A topic as a query sees it: a stream's records, or a table's newest row per key."""
     if topic.key and not excluded:
         return log.table(topic.name, at=position).select(topic.schema.names)
+    records = _records(log, topic, position, excluded)
+    if topic.key:
+        records = _newest(records, topic)
+    return records.select(topic.schema.names)
+
+
+def _records(log: Log, topic: Topic, position: Position, excluded: Sequence[Excluded]) -> pa.Table:
+    """The records of a topic but those that views refuse."""
     records = log.scan(topic.name, end=position)
     for row in excluded:
         mine = pc.and_(pc.equal(records["_partition"], row.partition), pc.equal(records["_offset"], row.offset))
         records = records.filter(pc.invert(mine))
-    if topic.key:
-        records = _newest(records, topic)
-    return records.select(topic.schema.names)
+    return records
 
 
 def _newest(records: pa.Table, topic: Topic) -> pa.Table:

@@ -24,7 +24,7 @@ _CLUTTER = (
 def label(operator: Operator) -> str:
     """What an operator is, in a few words, with its key."""
     detail = shortened(operator.detail)
-    if not detail or operator.title in ("table", "publish"):
+    if not detail or operator.title in ("table", "changes", "versions", "publish"):
         return f"{operator.title} {detail}".strip()
     if "join" in operator.title:
         return f"{operator.title} of every pair" if detail == "every pair" else f"{operator.title} on {detail}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +28,7 @@ class Upsert(KeyedKernel):
 
     @property
     def ports(self) -> Mapping[str, pa.Schema]:
-        order = [pa.field(COMMIT, pa.int64()), pa.field(OFFSET, pa.int64()), pa.field(DELETED, pa.bool_())]
-        return {"records": pa.schema([*self.schema, *order])}
+        return {"records": pa.schema([*self.schema, *record_order()])}
 
     @property
     def narrowing(self) -> Narrowing:
@@ -62,6 +61,22 @@ class Upsert(KeyedKernel):
         again = known[present]
         delta = add(new.filter(pa.array(~again)), consolidate(add(new.filter(pa.array(again)), replaced)))
         return Step({"rows": delta}, delta)
+
+
+def record_order() -> Sequence[pa.Field]:
+    """The columns behind a record's own: what orders records, and whether one is a tombstone."""
+    return pa.field(COMMIT, pa.int64()), pa.field(OFFSET, pa.int64()), pa.field(DELETED, pa.bool_())
+
+
+def by_key(records: pa.Table, numbers: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """The places of records with those of a key side by side, in their order; there, where each key begins and ends."""
+    order = sorted_places([numbers, records[COMMIT].to_numpy(), records[OFFSET].to_numpy()])
+    keys = numbers[order]
+    changed = np.flatnonzero(keys[1:] != keys[:-1])
+    some = len(order) > 0
+    begins = np.append(0, changed + 1) if some else changed
+    ends = np.append(changed, len(order) - 1) if some else changed
+    return order, begins, ends
 
 
 def _last_of_each(records: pa.Table, numbers: Numbers, touched: int) -> Numbers:

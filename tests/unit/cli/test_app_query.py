@@ -83,7 +83,7 @@ def test_an_order_may_be_given_by_the_number_of_a_column(headwater: Run, publish
 @pytest.mark.parametrize(
     ("sql", "sentence"),
     [
-        ("SELECT * FROM nothing", "There is no view 'nothing'."),
+        ("SELECT * FROM nothing", "There is no view or topic 'nothing'."),
         ("CREATE TABLE t (a int)", "CREATE does not only read: a query begins with SELECT."),
         ("SELECT 1; SELECT 2", "It has 2 statements, where one is expected."),
         ("SELECT * FROM read_csv('/etc/hostname')", "disabled by configuration"),

@@ -119,6 +119,6 @@ def _without_old(table: pa.Table, keep: np.ndarray, forget_before: int) -> pa.Ta
     offsets = table[OFFSET.name].to_numpy()
     index = np.minimum(np.searchsorted(keep, offsets), len(keep) - 1)
     newest = pa.array(keep[index] == offsets)
-    at = table["_at"].cast(pa.int64())
+    at = table["_received_at"].cast(pa.int64())
     forgotten = pc.and_(table["_deleted"].fill_null(False), pc.less(at, forget_before))
     return table.filter(pc.and_(newest, pc.invert(forgotten)))

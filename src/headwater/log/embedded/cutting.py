@@ -23,7 +23,7 @@ SMALL_ROWS = 100_000
 SEALED_FACTOR = 3
 """How much larger records are in memory than in a sealed segment, more or less."""
 
-COMMIT, AT, OFFSET = "_commit", "_at", "_offset"
+COMMIT, AT, OFFSET = "_commit", "_received_at", "_offset"
 
 
 class CommitCutter:

@@ -193,7 +193,7 @@ def _records_of(topic: Topic, partition: int, table: pa.Table) -> Iterator[Recor
     names = topic.schema.names
     columns = [table[name].to_pylist() for name in names]
     keys = [names.index(column) for column in topic.key]
-    system = [table[name].to_pylist() for name in ("_offset", "_commit", "_at", "_deleted", "_headers")]
+    system = [table[name].to_pylist() for name in ("_offset", "_commit", "_received_at", "_deleted", "_headers")]
     for row, (offset, commit, at, deleted, headers) in zip(
         zip(*columns, strict=True), zip(*system, strict=True), strict=True
     ):
@@ -291,7 +291,7 @@ def check_reached(place: object, position: int) -> None:
 
 
 def _check_columns(topic: Topic, columns: Sequence[str] | None) -> None:
-    known = [*topic.schema.names, "_partition", "_offset", "_commit", "_at", "_deleted", "_headers"]
+    known = [*topic.schema.names, "_partition", "_offset", "_commit", "_received_at", "_deleted", "_headers"]
     for name in columns or ():
         if name not in known:
             raise UsageError(f"Topic {topic.name!r} has no column {name!r}.", hint=f"Columns: {', '.join(known)}.")

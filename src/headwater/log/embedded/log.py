@@ -330,8 +330,8 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
     def _first_at(self, topic: Topic, segment: Segment, position: Position) -> datetime | None:
         if segment.first_commit > commit_of(position):
             return instant(segment.first_at)
-        read = self.batches(topic.name, start=position, columns=["_at"], partition=segment.partition)
-        first = next((batch.records["_at"][0].as_py() for batch in read), None)
+        read = self.batches(topic.name, start=position, columns=["_received_at"], partition=segment.partition)
+        first = next((batch.records["_received_at"][0].as_py() for batch in read), None)
         return cast("datetime | None", first)
 
     def positions(self, records: pa.Table) -> list[Position]:
@@ -406,10 +406,10 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
         return Follower(*parts, topics, start=start, end=end, columns=columns, partition=partition)
 
     def _received_at(self, topic: Topic, partition: int, offset: int) -> int:
-        with self._reader(topic, partition, ["_at"]) as reader:
+        with self._reader(topic, partition, ["_received_at"]) as reader:
             batch = reader.read(offset, until_offset=offset + 1)
         assert batch is not None, "there is a record at the offset"
-        return microseconds(batch.records["_at"][0].as_py())
+        return microseconds(batch.records["_received_at"][0].as_py())
 
     def _reader(self, topic: Topic, partition: int, columns: Sequence[str] | None = None) -> PartitionReader:
         return PartitionReader(self.directory, self._catalog, self._registry, topic, partition, columns)

@@ -69,7 +69,7 @@ class PartitionReader:
             return cut
 
     def seek(self, column: str, value: int) -> int:
-        """The first offset whose `_commit` is greater than the value, or whose `_at` is not less than it."""
+        """The first offset whose `_commit` is greater than the value, or whose `_received_at` is not less than it."""
         name = "commit_number" if column == COMMIT.name else "at"
         side: Literal["left", "right"] = "right" if column == COMMIT.name else "left"
         last = "last_commit > ?" if column == COMMIT.name else "last_at >= ?"

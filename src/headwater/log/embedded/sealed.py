@@ -37,9 +37,9 @@ ROW_GROUP_ROWS = 131_072
 DICTIONARY_BYTES_MAX = 128 << 10
 OFFSET = pa.field("_offset", pa.int64())
 COMMIT = pa.field("_commit", pa.int64())
-AT = pa.field("_at", pa.timestamp("us", "UTC"))
+AT = pa.field("_received_at", pa.timestamp("us", "UTC"))
 PARTITION = pa.field("_partition", pa.int32())
-_PLAIN = dict.fromkeys(("_offset", "_commit", "_at"), "DELTA_BINARY_PACKED")
+_PLAIN = dict.fromkeys(("_offset", "_commit", "_received_at"), "DELTA_BINARY_PACKED")
 
 
 def sealed_schema(schema: pa.Schema) -> pa.Schema:

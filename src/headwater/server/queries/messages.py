@@ -17,9 +17,10 @@ CONTROL_BYTES_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """What all queries of a server have in common: the views' directory, how much each query may use, and after
-    how many a worker ends."""
+    """What all queries of a server have in common: the log, the views' directory, how much each query may use, and
+    after how many a worker ends."""
 
+    log: str
     directory: str
     seconds_max: float
     answer_bytes_max: int

@@ -13,6 +13,7 @@ from pathlib import Path
 from starlette.responses import Response
 
 from headwater.errors import HeadwaterError, QueryTooLong, Refused
+from headwater.log.port import Log
 from headwater.model.position import Position
 from headwater.server.answers import POSITION_HEADER
 from headwater.server.counters import Counters
@@ -40,9 +41,10 @@ _log = logging.getLogger("headwater.server")
 class QueryPool:
     """Runs queries in processes of their own. Belongs to the server's event loop."""
 
-    def __init__(self, directory: Path, limits: Limits, threads: Threads, counters: Counters) -> None:
+    def __init__(self, log: Log, directory: Path, limits: Limits, threads: Threads, counters: Counters) -> None:
         self._limits, self._threads, self._counters = limits, threads, counters
         self._options = WorkerOptions(
+            log.url,
             str(directory.absolute()),
             limits.query_seconds_max,
             limits.query_answer_bytes_max,

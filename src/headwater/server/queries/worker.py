@@ -18,7 +18,10 @@ import pyarrow as pa
 
 from headwater.engine.querying import ROWS_AT_ONCE, Answer, QueryLimits, Session
 from headwater.engine.reading import WAIT, Reader, Snapshot
+from headwater.engine.topic_rows import TopicRows
 from headwater.errors import HeadwaterError, InternalError, QueryEnded, QueryOutOfMemory, QueryTooLarge
+from headwater.log.opening import open_log
+from headwater.log.port import Log
 from headwater.model.ddl import format_type
 from headwater.model.encoding import json_rows
 from headwater.model.position import Position
@@ -37,7 +40,12 @@ KEPT_BYTES_MAX = 128 << 20
 def serve(connection: socket.socket, options: WorkerOptions) -> None:
     """Answers queries until the server closes the connection, or this process has done its share."""
     confine()
-    with _BoundedReader(options) as reader, Session(_limits(options)) as session:
+    with (
+        open_log(options.log, create=False, upkeep=False) as log,
+        _BoundedReader(options) as reader,
+        Session(_limits(options)) as session,
+    ):
+        topics = _BoundedTopics(log, options)
         session.warm_up()
         before = private_bytes()
         connection.sendall(READY)
@@ -45,7 +53,7 @@ def serve(connection: socket.socket, options: WorkerOptions) -> None:
             question = _receive(connection)
             if question is None:
                 return
-            reply, body = _replied(session, reader, question, options)
+            reply, body = _replied(session, reader, topics, question, options)
             is_last = (
                 session.is_spent
                 or reply.limit is not None
@@ -69,14 +77,36 @@ class _BoundedReader(Reader):
     def read(self, views: Sequence[str], at_least: Position | None = None, timeout: timedelta = WAIT) -> Snapshot:
         if not views:
             return super().read(views, at_least, timeout)
-        views_bytes = self._options.views_bytes_max
-        allow_memory(views_bytes + UNCOUNTED_BYTES + self.file_bytes(views))
-        try:
+        with _bounded(self._options, self.file_bytes(views)):
             return super().read(views, at_least, timeout)
-        except MemoryError as error:
-            raise QueryOutOfMemory(views_bytes, limit="query_views_bytes_max") from error
-        finally:
-            allow_memory(_query_bytes(self._options))
+
+    def read_at(self, views: Sequence[str], at: Position, timeout: timedelta = WAIT) -> Snapshot:
+        with _bounded(self._options, self.earlier_bytes(views, at)):
+            return super().read_at(views, at, timeout)
+
+
+class _BoundedTopics(TopicRows):
+    """Reads topics within the memory that views may take."""
+
+    def __init__(self, log: Log, options: WorkerOptions) -> None:
+        super().__init__(log)
+        self._options = options
+
+    def read(self, name: str, at: Position, system: Sequence[str] = ()) -> pa.Table:
+        with _bounded(self._options, 0):
+            return super().read(name, at, system)
+
+
+@contextmanager
+def _bounded(options: WorkerOptions, mapped: int) -> Iterator[None]:
+    """Lets the block use as much memory as views may take, beside files of this size that are mapped."""
+    allow_memory(options.views_bytes_max + UNCOUNTED_BYTES + mapped)
+    try:
+        yield
+    except MemoryError as error:
+        raise QueryOutOfMemory(options.views_bytes_max, limit="query_views_bytes_max") from error
+    finally:
+        allow_memory(_query_bytes(options))
 
 
 def _limits(options: WorkerOptions) -> QueryLimits:
@@ -90,13 +120,15 @@ def _query_bytes(options: WorkerOptions) -> int:
     return options.memory_bytes_max + UNCOUNTED_BYTES + 2 * options.answer_bytes_max
 
 
-def _replied(session: Session, reader: Reader, question: Question, options: WorkerOptions) -> tuple[Reply, list[bytes]]:
+def _replied(
+    session: Session, reader: Reader, topics: TopicRows, question: Question, options: WorkerOptions
+) -> tuple[Reply, list[bytes]]:
     """The answer to a query, or what is wrong with it."""
     try:
         with _allowed(options):
             at_least = None if question.at_least is None else Position.parse(question.at_least)
             answer = session.query(
-                reader, question.sql, at_least=at_least, timeout=timedelta(0), rows=question.rows_max
+                reader, question.sql, topics=topics, at_least=at_least, timeout=timedelta(0), rows=question.rows_max
             )
             body = list(_body(answer, options.answer_bytes_max))
         return Reply(200, sum(map(len, body)), str(answer.position)), body

@@ -9,19 +9,9 @@ from headwater.spark.catalyst.java import Java, Node, items, kind
 from headwater.spark.catalyst.session import Catalyst
 
 
-def analyze(catalyst: Catalyst, sql: str) -> Node:
-    """The plan of a query, with all names and types resolved."""
-    return catalyst.analyzed(catalyst.session.sql(with_dotted_names(catalyst, sql)))
-
-
 def is_statement(catalyst: Catalyst, plan: Node) -> bool:
     """Whether a parsed plan has a command in it, or a statement such as INSERT, and is no query."""
     return _is_statement(catalyst, plan.java)
-
-
-def relations_read(catalyst: Catalyst, plan: Node) -> set[str]:
-    """The names that a parsed query reads from."""
-    return {name for _, name, _ in _relations(catalyst, plan.java)}
 
 
 def with_dotted_names(catalyst: Catalyst, sql: str) -> str:

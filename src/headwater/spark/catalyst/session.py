@@ -124,6 +124,11 @@ class Catalyst:
         metadata = self.some(like.java.metadata())
         return Expression(self._aliases.apply(expression.java, name, number, self.nil, metadata, self.nil))
 
+    def marked(self, attribute: Expression, mark: str) -> Expression:
+        """The attribute, marked as a column of Spark's own making."""
+        metadata = self._jvm.org.apache.spark.sql.types.MetadataBuilder().putString(mark, attribute.name).build()
+        return Expression(attribute.java.withMetadata(metadata))
+
     def ascending(self, expression: Expression) -> Expression:
         """An order by an expression, ascending with nulls first."""
         direction = self.module(f"{_CATALYST}.expressions.Ascending")
@@ -201,6 +206,10 @@ class Catalyst:
         """A whole number."""
         return Expression(self.module(f"{_CATALYST}.expressions.Literal").apply(value))
 
+    def text(self, value: str) -> Expression:
+        """A text."""
+        return Expression(self.module(f"{_CATALYST}.expressions.Literal").apply(value))
+
     def only_if(self, condition: Expression, value: Expression) -> Expression:
         """The value where the condition holds, else null."""
         return Expression(self.expressions.If(condition.java, value.java, self.null(value).java))
@@ -241,6 +250,13 @@ class Catalyst:
         listed = self._jvm.java.util.ArrayList()
         for item in items:
             listed.add(item.java if isinstance(item, Expression | Node) else item)
+        return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(listed)
+
+    def strings(self, texts: Iterable[str]) -> Java:
+        """A Scala sequence of texts."""
+        listed = self._jvm.java.util.ArrayList()
+        for text in texts:
+            listed.add(text)
         return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(listed)
 
     def array(self, items: Sequence[Any]) -> Java:

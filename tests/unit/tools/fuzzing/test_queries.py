@@ -12,13 +12,15 @@ from headwater.testing.disk import seeded
 from tools.fuzzing.changes import Changes, Commit
 from tools.fuzzing.failing import FailingQueries
 from tools.fuzzing.queries import Queries
-from tools.fuzzing.relations import topic_relation
+from tools.fuzzing.relations import history_relations, topic_relation
 from tools.fuzzing.topics import TopicPlan, failing_topics, random_topics
 
 
 def queries(seed: int, count: int) -> Iterator[str]:
     dice = seeded(seed)
-    made = Queries(dice, [topic_relation(topic) for topic in random_topics(dice)])
+    topics = random_topics(dice)
+    histories = [one for topic in topics for one in history_relations(topic)]
+    made = Queries(dice, [*(topic_relation(topic) for topic in topics), *histories])
     for _ in range(count):
         yield made.query(dice.choice((0, 0, 1))).sql
 
@@ -57,6 +59,9 @@ SAID = {
     "sketches": r"hll_sketch_agg\(",
     "the top": r"approx_top_k\(",
     "variants": r"parse_json\(",
+    "system columns": r"\b_(commit|offset|partition)\b",
+    "changes": r"changes\('t\d'\) AS .*\boperation\b",
+    "versions": r"versions\('t\d'\) AS .*\bvalid_to\b",
     "the clock": r"timestamp 'now'",
     "signs of Spark's numbering in text": r"'b#12'",
     "names in another case": r"\bX?T\d AS x",
