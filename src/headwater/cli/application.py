@@ -22,6 +22,7 @@ from headwater.cli import (
     log_append,
     log_care,
     log_groups,
+    log_iceberg,
     log_read,
     log_topics,
 )
@@ -128,7 +129,7 @@ log = typer.Typer(
 )
 for command in (app_run, app_serve, app_query, app_explain, app_care, demo):
     command.register(app)
-for family in (log_topics, log_append, log_read, log_groups, log_care):
+for family in (log_topics, log_append, log_read, log_groups, log_care, log_iceberg):
     family.register(log)
 capture_family = typer.Typer(
     cls=CaptureFamily,

@@ -118,8 +118,11 @@ class Maintenance(ABC):
         """
 
     @abstractmethod
-    def locations(self, topic: str) -> list[str]:
-        """As `files`, as paths, or as URLs of those that are only in an object store."""
+    def locations(self, topic: str, *, lasting: bool = False) -> list[str]:
+        """As `files`, as paths, or as URLs of those that are only in an object store.
+
+        With `lasting`, of a topic with an archive only its objects, which stay where they are.
+        """
 
     @abstractmethod
     def seal(self, topic: str) -> None:

@@ -47,8 +47,14 @@ class EmbeddedMaintenance(Maintenance):
     def files(self, topic: str) -> list[Path]:
         return [self._path(topic, segment) for segment in self.segments(topic) if segment.state == "sealed"]
 
-    def locations(self, topic: str) -> list[str]:
-        return [self._location(segment) for segment in self.segments(topic) if segment.state == "sealed"]
+    def locations(self, topic: str, *, lasting: bool = False) -> list[str]:
+        lasting = lasting and self._topic(topic).settings.archive is not None
+        segments = [segment for segment in self.segments(topic) if segment.state == "sealed"]
+        return [
+            self._location(segment, archived=lasting)
+            for segment in segments
+            if segment.object is not None or not lasting
+        ]
 
     def _path(self, topic: str, segment: Segment) -> Path:
         location = self._location(segment)
@@ -59,9 +65,9 @@ class EmbeddedMaintenance(Maintenance):
             )
         return Path(location)
 
-    def _location(self, segment: Segment) -> str:
+    def _location(self, segment: Segment, *, archived: bool = False) -> str:
         """Where a sealed segment can be read: a path, or the URL of an object."""
-        if segment.local or segment.archive is None:
+        if segment.archive is None or (segment.local and not archived):
             return str(self.directory / segment.file)
         url = parse_store_url(segment.archive)
         return f"{url.path}/{segment.object}" if url.scheme == "file" else f"{url.location}/{segment.object}"

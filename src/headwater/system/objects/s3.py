@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -20,10 +21,12 @@ REQUEST_SECONDS_MAX = 30.0
 BYTES_PER_SECOND_MIN = 1 << 20
 """A slower transfer is given up."""
 ATTEMPTS_MAX = 3
+ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+"""What the environment may say of the endpoint, if the URL does not."""
 
 T = TypeVar("T")
 
-_AWS_ERROR = re.compile(r"AWS Error (\w+)")
+_AWS_ERROR = re.compile(r"AWS Error (\w+)(?: during \w+ operation)?:? ?(.*)", re.DOTALL)
 _CREDENTIALS = (
     "Credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the role of the "
     "machine); they need to read, write and delete objects below the prefix."
@@ -31,11 +34,14 @@ _CREDENTIALS = (
 _HINTS = (
     ("NO_SUCH_BUCKET|bucket does not exist", "Create the bucket, or correct its name in the topic's archive."),
     (
-        "ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE|INVALID_CLIENT_TOKEN|MISSING_AUTHENTICATION|credential|403",
+        "ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_CLIENT_TOKEN|INVALID_SIGNATURE|SIGNATURE_DOES|MISSING_AUTHENTICATION",
         _CREDENTIALS,
     ),
 )
-_HINT = "Check the endpoint and the network. What is stored here can be read and appended to meanwhile."
+_HINT = (
+    "Check the endpoint, the network, and that there are credentials in the environment (AWS_ACCESS_KEY_ID, "
+    "AWS_SECRET_ACCESS_KEY). What is stored here can be read and appended to meanwhile."
+)
 
 
 class S3Store(ObjectStore):
@@ -44,7 +50,8 @@ class S3Store(ObjectStore):
     def __init__(self, url: StoreUrl) -> None:
         self._location, self._path = url.location, url.path
         options = dict(url.options)
-        endpoint = urlsplit(options.get("endpoint_override", ""))
+        named = next((os.environ[name] for name in ENDPOINT_VARIABLES if os.environ.get(name)), "")
+        endpoint = urlsplit(options.get("endpoint_override", named))
         if endpoint.netloc:
             options |= {"endpoint_override": endpoint.netloc, "scheme": endpoint.scheme}
         self._options = options
@@ -118,12 +125,15 @@ class S3Store(ObjectStore):
         if isinstance(error, FileNotFoundError):
             return FileNotFoundError(f"{self._location} has no such object")
         text = str(error)
-        hint = next((hint for pattern, hint in _HINTS if re.search(pattern, text, re.IGNORECASE)), _HINT)
+        hint = next((hint for pattern, hint in _HINTS if re.search(pattern, text)), _HINT)
         return ArchiveUnavailable(self._location, _reason(text), hint)
 
 
 def _reason(text: str) -> str:
     """What the store said, without what the driver says around it."""
     found = _AWS_ERROR.search(text)
-    said = text.rpartition(": ")[2].strip().rstrip(".") or text
-    return f"{found.group(1).replace('_', ' ').lower()} ({said})" if found else said.splitlines()[0]
+    if found is None:
+        return (text.rpartition(": ")[2].strip() or text).rstrip(".")
+    code, said = found.groups()
+    first = said.partition(";")[0].partition("\n")[0].strip().rstrip(".")
+    return f"{code.replace('_', ' ').lower()} ({first})" if first else code.replace("_", " ").lower()
