@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
@@ -47,6 +48,14 @@ def expected(log: EmbeddedLog) -> list[dict[str, object]]:
     return sorted(records.rename_columns(names).to_pylist(), key=lambda row: row["_offset"])
 
 
+def fetched(sql: str, **tables: pa.Table) -> list[tuple[object, ...]]:
+    """What DuckDB answers."""
+    with duckdb.connect() as connection:
+        for name, content in tables.items():
+            connection.register(name, content)
+        return connection.execute(sql).fetchall()
+
+
 def rows(found: Table) -> list[dict[str, object]]:
     return sorted(found.scan().to_arrow().to_pylist(), key=lambda row: row["_offset"])
 
@@ -82,10 +91,10 @@ def test_duckdb_and_pyarrow_read_it(log: EmbeddedLog, tmp_path: Path, catalog: s
     register_topic(log, "orders", catalog=catalog, table="shop.orders")
     found = table(tmp_path)
     shown = found.scan().to_arrow()
-    total = duckdb.sql("SELECT count(*), sum(amount), max(_offset) FROM shown WHERE NOT __deleted").fetchall()
-    assert [(int(n), str(amount), last) for n, amount, last in total] == [(3, "28.50", 2)]
+    total = fetched("SELECT count(*), sum(amount), max(_offset) FROM shown WHERE NOT __deleted", shown=shown)
+    assert total == [(3, Decimal("28.50"), 2)]
     named = sorted(files(found))
-    assert duckdb.sql(f"SELECT count(*) FROM read_parquet({named!r})").fetchall() == [(3,)]
+    assert fetched(f"SELECT count(*) FROM read_parquet({named!r})") == [(3,)]
     assert sum(pq.read_table(file).num_rows for file in named) == shown.num_rows == 3
     assert found.scan(row_filter="id = 3").to_arrow()["id"].to_pylist() == [3]
 

@@ -10,7 +10,7 @@ from headwater.log.embedded.log import EmbeddedLog
 
 def main(directory: Path) -> None:
     with EmbeddedLog(directory) as log:
-        number = max((record.value["id"] for record in log.read("orders") if record.value), default=-1) + 1
+        number = log.offsets("orders")[0][1]
         while True:
             log.append("orders", [{"id": number, "note": "x" * 100}])
             print(number, flush=True)

@@ -78,8 +78,8 @@ class Checker:
             if found is not None:
                 yield found
         progress(len(segments), len(segments))
-        for error in unavailable:
-            raise error
+        if unavailable:
+            raise unavailable[0]
 
     def _look(self, segment: Segment) -> Damage | None:
         """Whether the segment is damaged, or, if it was replaced while we looked at it, the one that took its place."""

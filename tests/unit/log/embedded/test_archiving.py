@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from headwater.log.embedded.archives import MARKER
 from headwater.log.embedded.cache import FOLDER
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.maintenance import Segment
+from headwater.log.port import Log
 from headwater.system.objects.directory import DirectoryStore
 from headwater.testing.clock import ManualClock
 
@@ -224,7 +225,8 @@ def test_the_background_tries_again_and_tells_why(
             if log.upkeep_failures >= 3:
                 break
             log._archiver._stopped.wait(0.02)
-        assert isinstance(log.upkeep_failure, ArchiveUnavailable)
+        shown: Log = log
+        assert isinstance(shown.upkeep_failure, ArchiveUnavailable)
         (tmp_path / "away").rename(archive)
         for _ in range(500):
             if log.upkeep_failure is None:
@@ -310,10 +312,11 @@ def test_credentials_in_a_url_are_refused_and_not_shown(log: EmbeddedLog) -> Non
 
 def test_a_directory_where_nothing_can_be_written_is_refused_at_once(log: EmbeddedLog) -> None:
     log.create("events", SCHEMA)
-    for make in (
+    makers: tuple[Callable[[], object], ...] = (
         lambda: log.create("orders", SCHEMA, archive="/proc/nowhere"),
         lambda: log.alter("events", archive="file:///proc/nowhere"),
-    ):
+    )
+    for make in makers:
         with pytest.raises(ArchiveUnavailable, match="file:///proc/nowhere") as raised:
             make()
         assert "permissions" in raised.value.hint
