@@ -70,7 +70,7 @@ def register(app: typer.Typer) -> None:
             'headwater log create ./data orders "id bigint, amount decimal(12,2), at timestamp" \\',
             "    --key id --partitions 4 --event-time at --retention-age 7d --dead-letter orders.dead",
             'headwater log create ./data customers "id bigint, name string" --key id --cleanup compact',
-            'headwater log create ./data clicks "url string" --archive s3://my-bucket/clicks --retention-age 7d',
+            'headwater log create ./data clicks "url string" --archive ./archive --retention-age 7d',
         ),
     )(create)
     app.command(rich_help_panel=PANEL, epilog=examples("headwater log topics ./data"))(topics)
