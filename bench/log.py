@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import appends, floors, growth, opening, producers, reads, wakeups
+from bench import appends, archived, floors, growth, opening, producers, reads, wakeups
 from bench.floors import Floors
 from bench.report import Line, Report, machine
 from bench.scale import DISK_BYTES_PER_ROW, FULL, FULL_ROWS, QUICK, USUAL, Scale
@@ -30,6 +30,7 @@ PARTS: dict[str, Part] = {
     "appends": appends.measure,
     "producers": producers.measure,
     "reads": reads.measure,
+    "archive": archived.measure,
     "wakeups": wakeups.measure,
     "opening": opening.measure,
     "growth": growth.measure,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from headwater.log.port import Log
-from tests.contract.implementation import EmbeddedImplementation, Implementation
+from tests.contract.implementation import ArchivedImplementation, EmbeddedImplementation, Implementation
 
-IMPLEMENTATIONS = {"embedded": EmbeddedImplementation}
+IMPLEMENTATIONS = {"embedded": EmbeddedImplementation, "archived": ArchivedImplementation}
 
 
 @pytest.fixture(params=sorted(IMPLEMENTATIONS))

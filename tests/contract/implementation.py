@@ -91,3 +91,24 @@ class EmbeddedImplementation(Implementation):
 
     def close(self) -> None:
         self._opened.close()
+
+
+class ArchivedImplementation(EmbeddedImplementation):
+    """The log in a directory, of which everything that is settled is in an archive only."""
+
+    def settle(self, log: Log, topic: str) -> None:
+        assert isinstance(log, EmbeddedLog)
+        log.seal(topic)
+        log.alter(topic, archive=self._directory.with_name("archive"))
+        log._archiver.round()
+        with log._catalog.write() as tx:
+            tx.execute("UPDATE segments SET local = 0 WHERE object IS NOT NULL")
+        for segment in log.segments(topic):
+            if segment.object is not None:
+                (log.directory / segment.file).unlink(missing_ok=True)
+        # What the suite creates has no archive: retention deletes.
+        log.alter(topic, archive=None)
+
+    def forget(self, log: Log, topic: str) -> None:
+        self.settle(log, topic)
+        super().forget(log, topic)

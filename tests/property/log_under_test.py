@@ -40,13 +40,14 @@ NAMES = ("a", "b", "c")
 DAY = timedelta(days=1)
 PICKS = st.integers(0, 1 << 16)
 SEEDS = st.integers(0, 1 << 32)
-Definition = tuple[str, int, Cleanup, bool, int]
+Definition = tuple[str, int, Cleanup, bool, int, bool]
 DEFINITIONS: st.SearchStrategy[Definition] = st.tuples(
     st.sampled_from(sorted(KINDS)),
     st.integers(1, 3),
     st.sampled_from(["delete", "compact", "none"]),
     st.booleans(),
     st.sampled_from([1, 1_000, 10_000]),
+    st.booleans(),
 )
 
 T = TypeVar("T")
@@ -99,19 +100,21 @@ class LogUnderTest(RuleBasedStateMachine):
         self.write(seed, commits)
 
     def create(self, definition: Definition) -> None:
-        kind, partitions, cleanup, aged, segment_bytes = definition
+        kind, partitions, cleanup, aged, segment_bytes, archived = definition
         schema, key = KINDS[kind]
         name = next(name for name in NAMES if name not in self.model.topics)
         if cleanup == "compact" and not key:
             cleanup = "none"
-        aged = aged and cleanup == "delete"
+        # With an archive, retention says what stays here, and nothing is deleted.
+        archive = self.root / "archive" if archived else None
+        aged = aged and (cleanup == "delete" or archived)
         self.log.create(
             name, schema, key=key, partitions=partitions, cleanup=cleanup, segment_bytes_max=segment_bytes,
-            retention_age=DAY if aged else None, segment_age_max=10 * DAY, tombstone_grace=DAY,
+            retention_age=DAY if aged else None, segment_age_max=10 * DAY, tombstone_grace=DAY, archive=archive,
         )  # fmt: skip
         self.model.create(
             name, schema, key=key, partitions=[PartitionModel() for _ in range(partitions)], cleanup=cleanup,
-            retention_age=DAY // MICROSECOND if aged else None, tombstone_grace=DAY // MICROSECOND,
+            retention_age=DAY // MICROSECOND if aged and not archived else None, tombstone_grace=DAY // MICROSECOND,
         )  # fmt: skip
         with pytest.raises(TopicExists):
             self.log.create(name, schema, key=key, partitions=partitions)

@@ -22,6 +22,7 @@ from headwater.cli import (
     log_append,
     log_care,
     log_groups,
+    log_iceberg,
     log_read,
     log_topics,
 )
@@ -128,7 +129,7 @@ log = typer.Typer(
 )
 for command in (app_run, app_serve, app_query, app_explain, app_care, demo):
     command.register(app)
-for family in (log_topics, log_append, log_read, log_groups, log_care):
+for family in (log_topics, log_append, log_read, log_groups, log_care, log_iceberg):
     family.register(log)
 groups_family = typer.Typer(
     cls=Family, no_args_is_help=True, help="List consumer groups, show where they are, move and delete them."

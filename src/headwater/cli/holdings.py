@@ -47,5 +47,10 @@ def _holding(partition: int, offsets: tuple[int, int], segments: Sequence[Segmen
         *offsets,
         sum(segment.rows for segment in segments),
         sum(segment.bytes for segment in segments),
-        dict(sorted(Counter(segment.state for segment in segments).items())),
+        dict(sorted(Counter(_state(segment) for segment in segments).items())),
     )
+
+
+def _state(segment: Segment) -> str:
+    """In one word; an archived segment that is still here, too, is a sealed one."""
+    return segment.state if segment.local else "archived"

@@ -40,12 +40,13 @@ def seal(directory: Directory, topic: TopicName, *, as_json: Json = False) -> No
         before = {segment.file for segment in files.segments(topic)}
         files.seal(topic)
         segments = [segment for segment in files.segments(topic) if segment.state == "sealed"]
-        root = files.directory
+        locations = files.locations(topic)
     if as_json:
-        print_json({**segment_json(segment), "file": str(root / segment.file)} for segment in segments)
+        found = zip(segments, locations, strict=True)
+        print_json({**segment_json(segment), "file": location} for segment, location in found)
     else:
-        for segment in segments:
-            typer.echo(str(directory / segment.file))
+        for segment, location in zip(segments, locations, strict=True):
+            typer.echo(str(directory / segment.file) if segment.local else location)
     new = [segment for segment in segments if segment.file not in before]
     say(f"Sealed {count(len(new), 'segment')}; topic {topic} has {count(len(segments), 'Parquet file')}.")
 
@@ -90,7 +91,8 @@ def retain(
             files.set_max_bytes(limit)
             say("The log has no limit from now on." if limit is None else _lasting(limit))
         report = files.upkeep()
-        cap, size = files.bytes_max, sum(size.bytes for topic in log.topics() for size in log.sizes(topic.name))
+        held = [segment for topic in log.topics() for segment in files.segments(topic.name)]
+        cap, size = files.bytes_max, sum(segment.bytes for segment in held if segment.local)
     if as_json:
         print_json([{**asdict(report), "bytes": size, "bytes_max": cap}])
         return
@@ -99,6 +101,12 @@ def retain(
         f"{count(report.deleted_records, 'record')}, removed {count(report.compacted_records, 'record')} by "
         f"compaction, swept {count(report.swept_files, 'file')}."
     )
+    if report.archived_segments or report.evicted_segments or report.removed_objects:
+        evicted = count(report.evicted_segments, "local file")
+        say(
+            f"Archived {count(report.archived_segments, 'segment')}, removed {evicted} of archived ones, "
+            f"removed {count(report.removed_objects, 'replaced object')} from archives."
+        )
     if cap is not None and size > cap:
         say(
             f"The log has {format_size(size)} still, and its limit is {format_size(cap)}: segments that are being "
@@ -113,8 +121,10 @@ def _lasting(limit: int) -> str:
 def _ask_to_delete(log: Log, files: Maintenance, limit: int, *, yes: bool) -> None:
     """Asks if the limit costs records that are there now. Raises `Declined`."""
     topics = log.topics()
-    deletable = {topic.id for topic in topics if topic.settings.cleanup == "delete"}
-    segments = [segment for topic in topics for segment in files.segments(topic.name)]
+    deletable = {t.id for t in topics if t.settings.cleanup == "delete" and t.settings.archive is None}
+    held = [segment for topic in topics for segment in files.segments(topic.name) if segment.local]
+    # The local files of archived segments go first, and cost nothing.
+    segments = [segment for segment in held if segment.object is None]
     excess, doomed = sum(segment.bytes for segment in segments) - limit, 0
     for segment in sorted(segments, key=lambda each: (each.last_at, each.id)):
         if excess > 0 and segment.state != "active" and segment.topic_id in deletable:
@@ -138,7 +148,8 @@ def check(directory: Directory, *, as_json: Json = False) -> None:
         findings = list(log.maintenance.check(watch))
     _print_findings(findings, as_json=as_json)
     if findings:
-        warn(f"The log is damaged: {_lost(findings)} cannot be read back.")
+        copies = "; copies are damaged of which another is sound" if any(not each.records for each in findings) else ""
+        warn(f"The log is damaged: {_lost(findings)} cannot be read back{copies}.")
         hint(f"`headwater log repair {directory}` shows what can be saved.")
         raise typer.Exit(DAMAGED)
     say(f"Checked {count(segments, 'segment')}: all is well.")
@@ -160,20 +171,24 @@ def repair(
     with open_existing(directory) as log:
         with Bar("Checking") as bar:
             plan = log.maintenance.repair(lambda done, total: bar(done, total, "segments"))
-        losses, saved = plan.losses, plan.saved
-        _print_findings([*plan.beyond, *losses], as_json=as_json)
-        if not losses and plan.beyond:
+        losses, saved, copies = plan.losses, plan.saved, plan.copies
+        _print_findings([*plan.beyond, *copies, *losses], as_json=as_json)
+        if not losses and not copies and plan.beyond:
             say("The catalog itself is damaged, and no repair can mend that.")
             hint("Bring the log's directory back from a backup.")
             raise typer.Exit(DAMAGED)
-        if not losses:
+        if not losses and not copies:
             say("There is nothing to repair.")
             return
-        say(f"A repair saves {count(saved, 'record')} of the damaged segments and loses {_lost(losses)}.")
+        if copies:
+            say(f"A repair replaces a damaged copy of {count(len(copies), 'segment')} by the sound one.")
+        if losses:
+            say(f"A repair saves {count(saved, 'record')} of the damaged segments and loses {_lost(losses)}.")
         if not apply:
             hint(f"`headwater log repair {directory} --apply` does it.")
             raise typer.Exit(DAMAGED)
-        ask("Give up what cannot be read?", yes=yes)
+        if losses:
+            ask("Give up what cannot be read?", yes=yes)
         plan.apply()
     say(f"Repaired. The damaged files are in {directory / 'damaged'}.")
 

@@ -45,6 +45,14 @@ SegmentBytesMax = Annotated[
 SegmentAgeMax = Annotated[
     str | None, typer.Option(metavar="DURATION", help="At which age a new segment begins.", rich_help_panel="Tuning")
 ]
+Archive = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where sealed segments move: a directory or s3://bucket/prefix. Retention then says what stays local, and "
+        "nothing is deleted; none: nothing moves.",
+    ),
+]
 TombstoneGrace = Annotated[
     str | None,
     typer.Option(
@@ -63,6 +71,7 @@ def register(app: typer.Typer) -> None:
             "    --key id --partitions 4 --event-time at --retention-age 7d --dead-letter orders.dead",
             'headwater log create ./data customers "id bigint, name string" --key id --cleanup compact',
             'headwater log create ./data clicks "user_id bigint, url string" --partitions 4 --partition-by user_id',
+            'headwater log create ./data clicks "url string" --archive ./archive --retention-age 7d',
         ),
     )(create)
     app.command(rich_help_panel=PANEL, epilog=examples("headwater log topics ./data"))(topics)
@@ -162,12 +171,14 @@ def create(
     segment_bytes_max: SegmentBytesMax = None,
     segment_age_max: SegmentAgeMax = None,
     tombstone_grace: TombstoneGrace = None,
+    archive: Archive = None,
     exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Do nothing if an identical topic exists.")] = False,
 ) -> None:
     """Create a topic."""
     settings = _settings(
-        retention_age, retention_bytes, cleanup, dead_letter, segment_bytes_max, segment_age_max, tombstone_grace
-    )
+        retention_age, retention_bytes, cleanup, dead_letter, segment_bytes_max, segment_age_max, tombstone_grace,
+        archive,
+    )  # fmt: skip
     with open_existing(directory) as log:
         existed = topic in {each.name for each in log.topics()}
         made = log.create(
@@ -210,11 +221,13 @@ def alter(
     segment_bytes_max: SegmentBytesMax = None,
     segment_age_max: SegmentAgeMax = None,
     tombstone_grace: TombstoneGrace = None,
+    archive: Archive = None,
 ) -> None:
     """Change a topic. Records stay as they are, and are read with the new columns."""
     settings = _settings(
-        retention_age, retention_bytes, cleanup, dead_letter, segment_bytes_max, segment_age_max, tombstone_grace
-    )
+        retention_age, retention_bytes, cleanup, dead_letter, segment_bytes_max, segment_age_max, tombstone_grace,
+        archive,
+    )  # fmt: skip
     if schema is not None and add_column:
         raise UsageError("--schema and --add-column say the same thing twice.", hint="Use one of them.")
     if schema is None and not add_column and partitions is None and not settings:
@@ -245,6 +258,8 @@ def kept(topic: Topic) -> str:
         limits.append(format_duration(settings.retention_age))
     if settings.retention_bytes is not None:
         limits.append(format_size(settings.retention_bytes))
+    if settings.archive is not None:
+        return f"for ever, {', '.join(limits) or 'all'} of it local"
     return ", ".join(limits) or "for ever"
 
 
@@ -268,6 +283,7 @@ def _settings(
     segment_bytes_max: str | None,
     segment_age_max: str | None,
     tombstone_grace: str | None,
+    archive: str | None,
 ) -> TopicOptions:
     """The settings that were given; `none` lifts a limit."""
     settings = TopicOptions()
@@ -285,4 +301,6 @@ def _settings(
         settings["segment_age_max"] = parse_duration(segment_age_max)
     if tombstone_grace is not None:
         settings["tombstone_grace"] = parse_duration(tombstone_grace)
+    if archive is not None:
+        settings["archive"] = None if archive == NONE else archive
     return settings

@@ -44,7 +44,7 @@ def page_of(log: Log, topic: Topic) -> TopicPage:
 
 
 def segment_json(segment: Segment) -> dict[str, object]:
-    """A segment for scripts; its file is relative to the log's directory."""
+    """A segment for scripts; its file is relative to the log's directory, and there if the segment is local."""
     return {
         "file": segment.file,
         "partition": segment.partition,
@@ -53,6 +53,8 @@ def segment_json(segment: Segment) -> dict[str, object]:
         "state": segment.state,
         "records": segment.rows,
         "bytes": segment.bytes,
+        "local": bool(segment.local),
+        "archived": None if segment.object is None else f"{segment.archive}/{segment.object}",
     }
 
 
@@ -125,6 +127,7 @@ def _settings(topic: Topic) -> list[tuple[str, str]]:
         ("segment-bytes-max", format_size(settings.segment_bytes_max)),
         ("segment-age-max", format_duration(settings.segment_age_max)),
         ("tombstone-grace", format_duration(settings.tombstone_grace)),
+        ("archive", settings.archive or "none"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The connectors, one line each: which scheme of a URL is opened by which function. Nothing else names a connector."""
+"""The connectors: which scheme of a URL is opened by which function. Nothing else names a connector."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from headwater.engine.sinks.port import Sink
 from headwater.engine.sources import Home, Source
 from headwater.errors import UsageError
+from headwater.log.port import Log
 
 _SOURCES = {
     "postgresql": "headwater.connectors.postgres.source:open_postgres",
@@ -33,6 +34,17 @@ def open_sink(name: str, view: str, url: str, options: Mapping[str, object]) -> 
     opened = _opener(_SINKS, "sink", name, url, options)(name, view, url, **options)
     assert isinstance(opened, Sink)
     return opened
+
+
+def register_iceberg(log: Log, topic: str, *, catalog: str, table: str, warehouse: str | None = None) -> Any:
+    """Registers a topic as an Iceberg table; see `headwater.connectors.iceberg.table.register_topic`."""
+    try:
+        module = import_module("headwater.connectors.iceberg.table")
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"Iceberg tables need the package {error.name!r}.", hint="pip install 'headwater[iceberg]'"
+        ) from error
+    return module.register_topic(log, topic, catalog=catalog, table=table, warehouse=warehouse)
 
 
 def _opener(known: Mapping[str, str], what: str, name: str, url: str, options: Mapping[str, object]) -> Any:

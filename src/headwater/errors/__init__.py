@@ -45,6 +45,7 @@
     |  |  |- LogReplaced           the log's directory was deleted while it was open
     |  |  |- StorageFailed
     |  |  |- BlobMissing           a file of a pipeline is not there, or not any more
+    |  |  |- ArchiveUnavailable    the archive of a topic does not answer, or refuses
     |  |  |- FileUnreadable        a file cannot be read: its permissions, or the disk
     |  |  |- TooManyOpenFiles      the process has as many files open as it may
     |  |  |- StoreBusy             another process writes to the store of a pipeline
@@ -125,7 +126,14 @@ from headwater.errors.spark import (
     SparkStopped,
     WorkerLost,
 )
-from headwater.errors.storage import BlobMissing, DiskFull, FileUnreadable, StorageFailed, TooManyOpenFiles
+from headwater.errors.storage import (
+    ArchiveUnavailable,
+    BlobMissing,
+    DiskFull,
+    FileUnreadable,
+    StorageFailed,
+    TooManyOpenFiles,
+)
 from headwater.errors.views import (
     InvariantBroken,
     NotYet,
@@ -143,6 +151,7 @@ from headwater.errors.views import (
 
 __all__ = [
     "AnswerLost",
+    "ArchiveUnavailable",
     "BlobMissing",
     "BufferFull",
     "CaptureDropped",

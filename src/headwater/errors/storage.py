@@ -59,3 +59,13 @@ class BlobMissing(Determinate):
     def __init__(self, name: str) -> None:
         super().__init__(f"File {name} is missing.", hint="Read again: newer files may have taken its place.")
         self.name = name
+
+
+class ArchiveUnavailable(Determinate):
+    """An archive does not answer, or refuses. What is stored on this machine is not affected."""
+
+    code = "archive_unavailable"
+
+    def __init__(self, location: str, reason: str, hint: str) -> None:
+        super().__init__(f"The archive {location} cannot be used: {reason}.", hint=hint)
+        self.location, self.reason = location, reason

@@ -24,7 +24,8 @@ class Segment:
 
     active  frames, being written   --roll-->   closed  frames, complete   --seal-->   sealed  Parquet, checksummed
 
-    `bytes` is how much of the file is committed; `rows` is less than the run of offsets once it was compacted.
+    `bytes` is how much of the file is committed; `rows` is less than the run of offsets once it was compacted. A sealed
+    segment may be an `object` in an `archive`, too; its file is only there as long as it is `local`.
     """
 
     id: int
@@ -42,6 +43,9 @@ class Segment:
     rows: int
     checksum: int | None
     marked: int
+    archive: str | None = None
+    object: str | None = None
+    local: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,9 @@ class UpkeepReport:
     deleted_records: int = 0
     compacted_records: int = 0
     swept_files: int = 0
+    archived_segments: int = 0
+    removed_objects: int = 0
+    evicted_segments: int = 0
 
 
 class Repair(Protocol):
@@ -76,6 +83,10 @@ class Repair(Protocol):
 
     beyond: list[Finding]
     """What no repair can mend: damage of the catalog itself, for which a backup is needed."""
+
+    @property
+    def copies(self) -> Sequence[Finding]:
+        """Damaged copies, here or in an archive, of segments of which the other copy is sound: nothing is lost."""
 
     @property
     def losses(self) -> Sequence[Finding]:
@@ -86,7 +97,7 @@ class Repair(Protocol):
         """How many records of damaged segments would be saved."""
 
     def apply(self) -> None:
-        """Saves what can be read, and gives up the rest."""
+        """Replaces damaged copies, saves what can be read, and gives up the rest."""
 
 
 class Maintenance(ABC):
@@ -101,7 +112,17 @@ class Maintenance(ABC):
 
     @abstractmethod
     def files(self, topic: str) -> list[Path]:
-        """The Parquet files of a topic's sealed segments, for other tools; `seal` first to have everything in them."""
+        """The Parquet files of a topic's sealed segments, for other tools; `seal` first to have everything in them.
+
+        Raises `UsageError` if some are only in an object store: `locations` has them.
+        """
+
+    @abstractmethod
+    def locations(self, topic: str, *, lasting: bool = False) -> list[str]:
+        """As `files`, as paths, or as URLs of those that are only in an object store.
+
+        With `lasting`, of a topic with an archive only its objects, which stay where they are.
+        """
 
     @abstractmethod
     def seal(self, topic: str) -> None:
@@ -122,11 +143,17 @@ class Maintenance(ABC):
 
     @abstractmethod
     def upkeep(self) -> UpkeepReport:
-        """Seals, applies retention, compacts where it pays, and sweeps, now rather than in the background."""
+        """Seals, applies retention, compacts where it pays, archives, and sweeps, now rather than in the background.
+
+        Raises `ArchiveUnavailable` after everything else has been done.
+        """
 
     @abstractmethod
     def check(self, progress: Progress = silent) -> Iterator[Finding]:
-        """Reads everything and compares it with its checksums; what is wrong, as it is found."""
+        """Reads everything and compares it with its checksums; what is wrong, as it is found.
+
+        Raises `ArchiveUnavailable` at the end if an archive could not be read.
+        """
 
     @abstractmethod
     def repair(self, progress: Progress = silent) -> Repair:

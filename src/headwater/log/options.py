@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
 
 from headwater.errors import UsageError
 from headwater.log.topic import DURATIONS, Cleanup
 from headwater.model.durations import Duration, duration_of
 from headwater.model.position import Position
+from headwater.system.objects.port import parse_store_url
 
 Policy = Literal["block", "error", "drop_newest", "drop_oldest"]
 OnGone = Literal["fail", "earliest"]
@@ -27,6 +29,7 @@ class TopicOptions(TypedDict, total=False):
     segment_bytes_max: int
     segment_age_max: Duration
     tombstone_grace: Duration
+    archive: str | Path | None
 
 
 class ProducerOptions(TypedDict, total=False):
@@ -66,8 +69,11 @@ def check_consumer_options(options: ConsumerOptions) -> None:
 
 
 def settings_of(options: TopicOptions) -> dict[str, Any]:
-    """The options with durations as `timedelta`. Raises `UsageError` for what is no duration."""
-    return {
-        name: duration_of(name, value) if name in DURATIONS and value is not None else value  # type: ignore[arg-type]
-        for name, value in options.items()
-    }
+    """The options with durations as `timedelta`, and the archive as a URL. Raises `UsageError` for what is neither."""
+    return {name: None if value is None else _setting(name, value) for name, value in options.items()}
+
+
+def _setting(name: str, value: Any) -> object:
+    if name == "archive":
+        return str(parse_store_url(value))
+    return duration_of(name, value) if name in DURATIONS else value

@@ -39,6 +39,9 @@ class TopicSettings:
 
     `cleanup` says what happens to old records: `delete` removes whole segments by age and bytes, `compact` keeps the
     newest record per key for ever, `none` keeps everything whatever the log's own limit says.
+
+    With an `archive` (a path, or a URL with file: or s3:) sealed segments move there. Nothing is deleted then, and
+    retention says what stays on this machine as well.
     """
 
     retention_age: timedelta | None = None
@@ -48,6 +51,7 @@ class TopicSettings:
     segment_bytes_max: int = SEGMENT_BYTES_DEFAULT
     segment_age_max: timedelta = timedelta(days=1)
     tombstone_grace: timedelta = timedelta(days=1)
+    archive: str | None = None
 
     def check(self, *, key: tuple[str, ...]) -> TopicSettings:
         """The settings themselves. Raises `UsageError` for a combination that has no meaning."""
@@ -55,9 +59,11 @@ class TopicSettings:
             raise UsageError(f"{self.cleanup!r} is not a way to clean up.", hint="Use 'delete', 'compact' or 'none'.")
         if self.cleanup == "compact" and not key:
             raise UsageError("A topic without a key cannot be compacted.", hint="Give it key columns: key='id'.")
-        if self.cleanup != "delete" and (self.retention_age is not None or self.retention_bytes is not None):
+        limited = self.retention_age is not None or self.retention_bytes is not None
+        if limited and self.cleanup != "delete" and self.archive is None:
             raise UsageError(
-                f"Retention has no effect with cleanup={self.cleanup!r}.", hint="Use cleanup='delete' for retention."
+                f"Retention has no effect with cleanup={self.cleanup!r}.",
+                hint="Use cleanup='delete' for retention, or an archive, of which it limits the local part.",
             )
         for name in ("retention_bytes", "segment_bytes_max"):
             value = getattr(self, name)

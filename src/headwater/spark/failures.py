@@ -22,6 +22,7 @@ from pyspark.errors import (
 )
 
 from headwater.errors import (
+    ArchiveUnavailable,
     HeadwaterError,
     InternalError,
     InvalidQuery,
@@ -42,6 +43,8 @@ _BROKEN = re.compile(rf"{BROKEN} (\d+): (.*?)(?:\n|$)")
 FUNCTION = "headwater function"
 """In the message of what a function in Python raises: its name follows."""
 _FUNCTION = re.compile(rf"{FUNCTION} (\w+): (.*)")
+# What a worker says of an archive; see the error's own text.
+_ARCHIVE = re.compile(r"ArchiveUnavailable: The archive (\S+) cannot be used: (.*)\.\s*\n\s*hint: (.*)")
 # What Spark advises and a view cannot follow: its settings are part of what a view means.
 _SETTING = re.compile(r"\s*If necessary set \"?spark\.sql\.ansi\.enabled\"? to \"?false\"? to bypass this error\.")
 # What people know from other databases, and what Spark takes for something else when it fails on it.
@@ -184,7 +187,10 @@ def in_view(view: str, error: UnsupportedQuery) -> HeadwaterError:
     return UnsupportedQuery(error.construct, error.detail, hint=error.hint, view=view)
 
 
-def unexpected(error: PySparkException) -> InternalError:
+def unexpected(error: PySparkException) -> HeadwaterError:
+    """What no view is the reason of: an archive that a worker could not read, or a bug."""
+    if found := _ARCHIVE.search(str(error)):
+        return ArchiveUnavailable(*found.groups())
     return InternalError(f"Spark failed in a way that headwater does not know: {error}")
 
 

@@ -60,6 +60,10 @@ class Storage:
         finally:
             os.close(fd)
 
+    def sync_all(self) -> None:
+        """Returns when everything that was written before is on the disk, whatever file it is in."""
+        os.sync()
+
     def truncate(self, fd: int, path: Path, size: int) -> None:
         """Cuts the file to its first `size` bytes."""
         os.ftruncate(fd, size)

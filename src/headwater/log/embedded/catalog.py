@@ -103,7 +103,10 @@ CREATE TABLE segments (
     bytes INTEGER NOT NULL,
     rows INTEGER NOT NULL,
     checksum INTEGER,
-    marked INTEGER NOT NULL
+    marked INTEGER NOT NULL,
+    archive TEXT,
+    object TEXT,
+    local INTEGER NOT NULL DEFAULT 1
 );
 CREATE INDEX segments_by_offset ON segments (topic_id, partition, end_offset);
 CREATE INDEX segments_by_state ON segments (state) WHERE state = 'closed';
@@ -115,6 +118,22 @@ CREATE TABLE marks (
     byte INTEGER NOT NULL,
     PRIMARY KEY (segment_id, offset)
 ) WITHOUT ROWID;
+CREATE TABLE archives (
+    location TEXT PRIMARY KEY,
+    url TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE archive_owner (
+    name TEXT NOT NULL,
+    catalog TEXT NOT NULL
+);
+CREATE TABLE unnamed_objects (
+    archive TEXT NOT NULL,
+    object TEXT NOT NULL,
+    remove_at INTEGER,
+    PRIMARY KEY (archive, object)
+) WITHOUT ROWID;
+CREATE TRIGGER objects_of_segments AFTER DELETE ON segments WHEN OLD.object IS NOT NULL
+BEGIN INSERT INTO unnamed_objects VALUES (OLD.archive, OLD.object, NULL); END;
 CREATE TABLE losses (
     topic_id INTEGER NOT NULL,
     partition INTEGER NOT NULL,

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 
-from headwater.errors import Corrupt
+from headwater.errors import ArchiveUnavailable, Corrupt
 from headwater.log.embedded.catalog import NAME, Catalog
+from headwater.log.embedded.files import SegmentFiles
 from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.sealed import SealedFile, sealed_schema
@@ -34,45 +36,78 @@ class Salvage:
     lost: list[Lost] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A segment that has lost offsets, or of whose two copies, here and in an archive, one is damaged."""
+
+    topic: Topic
+    segment: Segment
+    lost: list[Lost]
+    copy: Literal["local", "archived"] | None = None
+
+    def findings(self) -> Iterator[Finding]:
+        for first, last, reason in self.lost:
+            told = reason if self.copy is None else f"the {self.copy} copy: {reason}"
+            # The other copy has everything.
+            end = last if self.copy is None else first - 1
+            yield Finding(self.topic.name, self.segment.partition, self.segment.file, first, end, told)
+
+
 class Checker:
     """Looks at segments one at a time; it changes nothing."""
 
-    def __init__(self, directory: Path, catalog: Catalog, registry: Registry) -> None:
-        self._directory, self._catalog, self._registry = directory, catalog, registry
+    def __init__(self, files: SegmentFiles, catalog: Catalog, registry: Registry) -> None:
+        self._files, self._catalog, self._registry = files, catalog, registry
 
     def findings(self, progress: Progress = silent) -> Iterator[Finding]:
-        """Everything that is wrong with the log, as it is found."""
+        """Everything that is wrong with the log, as it is found. Raises `ArchiveUnavailable` after all of that."""
         yield from self.catalog_findings()
-        for topic, segment, lost in self.damages(progress):
-            for first, last, reason in lost:
-                yield Finding(topic.name, segment.partition, segment.file, first, last, reason)
+        for damage in self.damages(progress):
+            yield from damage.findings()
 
-    def damages(self, progress: Progress = silent) -> Iterator[tuple[Topic, Segment, list[Lost]]]:
-        """The segments that have lost offsets, and which, as they are found."""
-        segments = self.segments()
+    def damages(self, progress: Progress = silent) -> Iterator[Damage]:
+        """The segments that are damaged, as they are found. Raises `ArchiveUnavailable` when the rest is checked."""
+        segments, unavailable = self.segments(), list[ArchiveUnavailable]()
         for done, segment in enumerate(segments):
             progress(done, len(segments))
-            found = self._look(segment)
+            try:
+                found = self._look(segment)
+            except ArchiveUnavailable as error:
+                unavailable.append(error)
+                continue
             if found is not None:
                 yield found
         progress(len(segments), len(segments))
+        if unavailable:
+            raise unavailable[0]
 
-    def _look(self, segment: Segment) -> tuple[Topic, Segment, list[Lost]] | None:
+    def _look(self, segment: Segment) -> Damage | None:
         """Whether the segment is damaged, or, if it was replaced while we looked at it, the one that took its place."""
         while True:
             topic = next((topic for topic in self._registry.topics() if topic.id == segment.topic_id), None)
             if topic is None:
                 return None
-            lost = self.salvage(topic, segment, keep=False).lost
-            if not lost:
+            damage = self._damage(topic, segment)
+            if damage is None:
                 return None
             with self._catalog.read() as tx:
                 now = segment_from(tx, segment.topic_id, segment.partition, segment.base_offset)
-            if now is not None and now.file == segment.file:
-                return topic, segment, lost
+            if now is not None and (now.file, now.object, now.local) == (segment.file, segment.object, segment.local):
+                return damage
             if now is None:
                 return None
             segment = now
+
+    def _damage(self, topic: Topic, segment: Segment) -> Damage | None:
+        lost = self.salvage(topic, segment, keep=False).lost
+        if not segment.local or segment.object is None:
+            return Damage(topic, segment, lost) if lost else None
+        elsewhere = self._salvage_archived(topic, segment, keep=False).lost
+        if lost and elsewhere:
+            return Damage(topic, segment, lost)
+        if lost:
+            return Damage(topic, segment, lost, "local")
+        return Damage(topic, segment, elsewhere, "archived") if elsewhere else None
 
     def segments(self) -> list[Segment]:
         with self._catalog.read() as tx:
@@ -80,7 +115,9 @@ class Checker:
 
     def salvage(self, topic: Topic, segment: Segment, *, keep: bool = True) -> Salvage:
         """Reads a segment around its damage. With `keep` the readable records come along."""
-        path = self._directory / segment.file
+        if not segment.local:
+            return self._salvage_archived(topic, segment, keep=keep)
+        path = self._files.directory / segment.file
         try:
             content = _read(path)
         except OSError as error:
@@ -89,19 +126,19 @@ class Checker:
             return self._salvage_sealed(topic, segment, content, keep=keep)
         return self._salvage_frames(topic, segment, content[: segment.bytes], keep=keep)
 
-    def _salvage_sealed(self, topic: Topic, segment: Segment, content: bytes, *, keep: bool) -> Salvage:
-        salvage = Salvage()
+    def _salvage_archived(self, topic: Topic, segment: Segment, *, keep: bool) -> Salvage:
         try:
-            file = SealedFile(segment, content[: segment.bytes])
+            return _salvage_groups(topic, self._files.archived(segment), keep=keep)
         except Corrupt as damage:
             return Salvage(lost=[(damage.first, damage.last, damage.reason)])
-        for group in file.groups:
-            try:
-                file.check(group)
-            except Corrupt as damage:
-                salvage.lost.append((damage.first, damage.last, damage.reason))
-            else:
-                salvage.records += [conform(file.group(group), sealed_schema(topic.schema))] if keep else []
+        except FileNotFoundError:
+            return Salvage(lost=[(segment.base_offset, segment.end_offset - 1, "the object is missing in the archive")])
+
+    def _salvage_sealed(self, topic: Topic, segment: Segment, content: bytes, *, keep: bool) -> Salvage:
+        try:
+            salvage = _salvage_groups(topic, SealedFile(segment, content[: segment.bytes]), keep=keep)
+        except Corrupt as damage:
+            return Salvage(lost=[(damage.first, damage.last, damage.reason)])
         if len(content) > segment.bytes and not salvage.lost:
             reason = f"the file has {len(content)} bytes of {segment.bytes}, the others behind the records"
             salvage.lost.append((segment.base_offset, segment.base_offset - 1, reason))
@@ -135,9 +172,7 @@ class Checker:
 
     def _decode(self, topic: Topic, segment: Segment, content: bytes, frames: list[Frame]) -> list[pa.Table]:
         columns = sealed_schema(topic.schema).names
-        with PartitionReader(
-            self._directory, self._catalog, self._registry, topic, segment.partition, columns
-        ) as reader:
+        with PartitionReader(self._files, self._catalog, self._registry, topic, segment.partition, columns) as reader:
             runs = _contiguous(frames)
             return [reader.decode(pa.py_buffer(content), run).records.select(columns) for run in runs]
 
@@ -159,6 +194,18 @@ class Checker:
             yield Finding("", 0, NAME, 0, 0, problem)
         for (topic_id, partition, _, _), (first, last) in gaps:
             yield Finding(names[topic_id], partition, NAME, first, last, "no segment has these offsets")
+
+
+def _salvage_groups(topic: Topic, file: SealedFile, *, keep: bool) -> Salvage:
+    salvage = Salvage()
+    for group in file.groups:
+        try:
+            file.check(group)
+        except Corrupt as damage:
+            salvage.lost.append((damage.first, damage.last, damage.reason))
+        else:
+            salvage.records += [conform(file.group(group), sealed_schema(topic.schema))] if keep else []
+    return salvage
 
 
 def _read(path: Path) -> bytes:

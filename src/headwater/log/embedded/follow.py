@@ -6,12 +6,12 @@ import heapq
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 
 import pyarrow as pa
 
 from headwater.errors import PositionGone, UsageError
 from headwater.log.embedded.catalog import Catalog
+from headwater.log.embedded.files import SegmentFiles
 from headwater.log.embedded.position import commit_of, commit_position
 from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.registry import Registry
@@ -35,7 +35,7 @@ class Follower:
 
     def __init__(
         self,
-        directory: Path,
+        files: SegmentFiles,
         catalog: Catalog,
         registry: Registry,
         wake: Wake,
@@ -47,7 +47,7 @@ class Follower:
         columns: Sequence[str] | None = None,
         partition: int | None = None,
     ) -> None:
-        self._directory, self._catalog, self._registry, self._wake = directory, catalog, registry, wake
+        self._files, self._catalog, self._registry, self._wake = files, catalog, registry, wake
         self._clock, self._end, self._columns, self._partition = clock, end, columns, partition
         names = [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
         self._topics = [registry.topic(name) for name in names]
@@ -88,7 +88,7 @@ class Follower:
         for partition in partitions:
             if self._partition not in (None, partition):
                 continue
-            reader = PartitionReader(self._directory, self._catalog, self._registry, topic, partition, self._columns)
+            reader = PartitionReader(self._files, self._catalog, self._registry, topic, partition, self._columns)
             self._readers.append(reader)
             self._next.append(first_offset(self._catalog, reader, start))
             self._until.append(_end(reader, self._end))

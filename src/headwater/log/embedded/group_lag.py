@@ -73,6 +73,9 @@ def _unread_part(segment: Segment, offset: int) -> float:
 
 def _risk(topic: Topic, seconds: float, size: int) -> float | None:
     settings = topic.settings
+    if settings.archive is not None:
+        # Nothing is deleted.
+        return None
     risks = []
     if settings.retention_age:
         risks.append(seconds / settings.retention_age.total_seconds())

@@ -17,10 +17,13 @@ from headwater.errors import PositionGone, RecordsGone, UsageError
 from headwater.log.commit import Commit, Committed, OnConflict, Request
 from headwater.log.consumer import Consumer
 from headwater.log.dispatch import Dispatcher
+from headwater.log.embedded.archives import Archives
+from headwater.log.embedded.archiving import Archiver
 from headwater.log.embedded.bookmarks import CatalogBookmarks
 from headwater.log.embedded.catalog import Catalog, Durability
 from headwater.log.embedded.cutting import CommitCutter
 from headwater.log.embedded.directory import check_directory
+from headwater.log.embedded.files import SegmentFiles
 from headwater.log.embedded.follow import (
     Follower,
     check_not_compacted,
@@ -98,8 +101,11 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
         self._intake = Intake(self._registry, turn=self._catalog.position())
         self._groups = GroupAdmin(self._catalog, self._registry, self._wake, clock, self._reader, self._submit)
         self._dispatcher = Dispatcher(self._intake.prepare, self._writer.commit_all)
-        sealer = Sealer(self.directory, self._catalog, self._registry, storage, durability)
-        self._upkeep = Upkeep(self.directory, self._catalog, self._registry, storage, clock, sealer)
+        self._files = SegmentFiles(self.directory, Archives(self._catalog, storage))
+        sealer = Sealer(self._files, self._catalog, self._registry, storage, durability)
+        self._archiver = Archiver(self.directory, self._catalog, self._registry, clock, self._files)
+        parts = (self.directory, self._catalog, self._registry, storage, clock, sealer, self._archiver)
+        self._upkeep = Upkeep(*parts)
         self._sealer, self._storage = sealer, storage
         self._tails.on_roll = self._upkeep.nudge
         self._closed = False
@@ -125,6 +131,7 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
             name, schema, key=key, partitions=partitions, partition_by=partition_by, event_time=event_time,
             settings=chosen,
         )  # fmt: skip
+        self._prepare_archive(name, chosen.archive)
         return self._registry.create(topic, exist_ok=exist_ok)
 
     def alter(
@@ -136,10 +143,18 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
         **settings: Unpack[TopicOptions],
     ) -> Topic:
         self._check_open()
+        chosen = settings_of(settings)
+        self._prepare_archive(self._registry.topic(name).name, chosen.get("archive"))
         # A lower retention is what makes room on a full disk.
         return self._upkeep.reserve.spend(
-            lambda: self._registry.alter(name, schema=schema, partitions=partitions, settings=settings_of(settings))
+            lambda: self._registry.alter(name, schema=schema, partitions=partitions, settings=chosen)
         )
+
+    def _prepare_archive(self, name: str, archive: str | None) -> None:
+        """Sees that a topic's archive can be used, before it has it; an application starts without asking again."""
+        known = next((topic.settings.archive for topic in self._registry.topics() if topic.name == name), None)
+        if archive is not None and archive != known:
+            self._files.archives.prepare(archive)
 
     def drop(self, name: str) -> None:
         self._check_open()
@@ -358,11 +373,11 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
 
     @property
     def upkeep_failure(self) -> Exception | None:
-        return self._upkeep.failure
+        return self._upkeep.failure or self._archiver.failure
 
     @property
     def upkeep_failures(self) -> int:
-        return self._upkeep.failures
+        return self._upkeep.failures + self._archiver.failures
 
     def close(self) -> None:
         if self._closed or self._pid != os.getpid():
@@ -402,7 +417,7 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
         partition: int | None = None,
     ) -> Follower:
         self._check_open()
-        parts = (self.directory, self._catalog, self._registry, self._wake, self._clock)
+        parts = (self._files, self._catalog, self._registry, self._wake, self._clock)
         return Follower(*parts, topics, start=start, end=end, columns=columns, partition=partition)
 
     def _received_at(self, topic: Topic, partition: int, offset: int) -> int:
@@ -412,7 +427,7 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
         return microseconds(batch.records["_received_at"][0].as_py())
 
     def _reader(self, topic: Topic, partition: int, columns: Sequence[str] | None = None) -> PartitionReader:
-        return PartitionReader(self.directory, self._catalog, self._registry, topic, partition, columns)
+        return PartitionReader(self._files, self._catalog, self._registry, topic, partition, columns)
 
     def _check_open(self) -> None:
         if self._closed:

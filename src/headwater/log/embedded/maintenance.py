@@ -10,6 +10,7 @@ from headwater.errors import UsageError
 from headwater.log.arguments import is_whole
 from headwater.log.embedded.catalog import Catalog
 from headwater.log.embedded.check import Checker
+from headwater.log.embedded.files import SegmentFiles
 from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.repair import SegmentRepair
 from headwater.log.embedded.sealing import Sealer
@@ -18,12 +19,14 @@ from headwater.log.embedded.upkeep import Upkeep
 from headwater.log.maintenance import Finding, Maintenance, Progress, Segment, UpkeepReport, silent
 from headwater.log.topic import Topic
 from headwater.system.clock import Clock
+from headwater.system.objects.port import parse_store_url
 
 
 class EmbeddedMaintenance(Maintenance):
     """See `Maintenance` for the contract. The log that is made of it provides the parts."""
 
     _catalog: Catalog
+    _files: SegmentFiles
     _registry: Registry
     _sealer: Sealer
     _upkeep: Upkeep
@@ -42,7 +45,32 @@ class EmbeddedMaintenance(Maintenance):
             return select(tx, "topic_id = ? ORDER BY partition, base_offset", (self._topic(topic).id,))
 
     def files(self, topic: str) -> list[Path]:
-        return [self.directory / segment.file for segment in self.segments(topic) if segment.state == "sealed"]
+        return [self._path(topic, segment) for segment in self.segments(topic) if segment.state == "sealed"]
+
+    def locations(self, topic: str, *, lasting: bool = False) -> list[str]:
+        lasting = lasting and self._topic(topic).settings.archive is not None
+        segments = [segment for segment in self.segments(topic) if segment.state == "sealed"]
+        return [
+            self._location(segment, archived=lasting)
+            for segment in segments
+            if segment.object is not None or not lasting
+        ]
+
+    def _path(self, topic: str, segment: Segment) -> Path:
+        location = self._location(segment)
+        if location.startswith("s3:"):
+            raise UsageError(
+                f"Segments of topic {topic!r} are only in {segment.archive}.",
+                hint="maintenance.locations(topic) has their URLs.",
+            )
+        return Path(location)
+
+    def _location(self, segment: Segment, *, archived: bool = False) -> str:
+        """Where a sealed segment can be read: a path, or the URL of an object."""
+        if segment.archive is None or (segment.local and not archived):
+            return str(self.directory / segment.file)
+        url = parse_store_url(segment.archive)
+        return f"{url.path}/{segment.object}" if url.scheme == "file" else f"{url.location}/{segment.object}"
 
     def seal(self, topic: str) -> None:
         found = self._topic(topic)
@@ -83,11 +111,11 @@ class EmbeddedMaintenance(Maintenance):
 
     def check(self, progress: Progress = silent) -> Iterator[Finding]:
         self._check_open()
-        return Checker(self.directory, self._catalog, self._registry).findings(progress)
+        return Checker(self._files, self._catalog, self._registry).findings(progress)
 
     def repair(self, progress: Progress = silent) -> SegmentRepair:
         self._check_open()
-        checker = Checker(self.directory, self._catalog, self._registry)
+        checker = Checker(self._files, self._catalog, self._registry)
         return SegmentRepair(
             checker, self._catalog, self._registry, self._sealer, self._clock, self._upkeep.exclusively
         ).plan(progress)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from headwater.errors import Corrupt, RecordsGone, UnknownTopic
 from headwater.log.embedded.catalog import Catalog
+from headwater.log.embedded.files import SegmentFiles
 from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.sealed import AT, COMMIT, OFFSET, PARTITION, SealedFile, sealed_schema
 from headwater.log.embedded.segment import DELETED, HEADERS, Frame, read_body, stored_schema, walk_frames
@@ -34,14 +34,14 @@ class PartitionReader:
 
     def __init__(
         self,
-        directory: Path,
+        files: SegmentFiles,
         catalog: Catalog,
         registry: Registry,
         topic: Topic,
         partition: int,
         columns: Sequence[str] | None = None,
     ) -> None:
-        self._directory, self._catalog, self._registry = directory, catalog, registry
+        self._files, self._catalog, self._registry = files, catalog, registry
         self.topic, self.partition = topic, partition
         self._columns = list(columns) if columns is not None else None
         self._sealed: SealedFile | None = None
@@ -86,7 +86,7 @@ class PartitionReader:
             assert segment is not None
             offset = max(start, mark_before(tx, segment, name, value)[0])
         reader = PartitionReader(
-            self._directory, self._catalog, self._registry, self.topic, self.partition, [OFFSET.name, column]
+            self._files, self._catalog, self._registry, self.topic, self.partition, [OFFSET.name, column]
         )
         with reader:
             while (batch := reader.read(offset)) is not None:
@@ -139,9 +139,8 @@ class PartitionReader:
             except FileNotFoundError as error:
                 if look == LOOKS_MAX - 1:
                     self._catalog.check_in_place()
-                    raise Corrupt(
-                        segment.file, segment.base_offset, segment.end_offset - 1, "the file is missing"
-                    ) from error
+                    missing = "the file is missing" if segment.local else "the object is missing in the archive"
+                    raise Corrupt(segment.file, segment.base_offset, segment.end_offset - 1, missing) from error
         raise AssertionError("unreachable")
 
     def _renew_topic(self) -> None:
@@ -165,7 +164,7 @@ class PartitionReader:
 
     def _read_sealed(self, segment: Segment, offset: int) -> Batch | None:
         if self._sealed is None or self._sealed.file != segment.file:
-            self._sealed = SealedFile(segment, (self._directory / segment.file).read_bytes())
+            self._sealed = self._files.sealed(segment)
             if not evolves(self._sealed.schema, sealed_schema(self.topic.schema)):
                 self._renew_topic()
         wanted = [OFFSET.name, COMMIT.name, *self._wanted()]
@@ -197,7 +196,7 @@ class PartitionReader:
     def _content(self, segment: Segment, byte: int, size: int) -> bytes:
         if self._file is None or self._file[0] != segment.file:
             self.close()
-            self._file = (segment.file, os.open(self._directory / segment.file, os.O_RDONLY | os.O_CLOEXEC))
+            self._file = (segment.file, os.open(self._files.directory / segment.file, os.O_RDONLY | os.O_CLOEXEC))
         content = os.pread(self._file[1], size, byte)
         if len(content) < size:
             reason = f"the file has {byte + len(content)} bytes of {segment.bytes} committed ones"

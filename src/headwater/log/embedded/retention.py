@@ -17,8 +17,8 @@ from headwater.system.storage import Storage
 def retain(
     catalog: Catalog, topics: Sequence[Topic], storage: Storage, directory: Path, clock: Clock
 ) -> tuple[int, int]:
-    """Deletes what is too old or too much; how many segments and records."""
-    deletable = [topic for topic in topics if topic.settings.cleanup == "delete"]
+    """Deletes what is too old or too much; how many segments and records. What has an archive is never deleted."""
+    deletable = [topic for topic in topics if topic.settings.cleanup == "delete" and topic.settings.archive is None]
     now = clock.now()
     with catalog.read() as tx:
         if not _idle(tx, topics, now) and not _too_much(tx, deletable, now):
@@ -39,7 +39,7 @@ def _idle(tx: Connection, topics: Iterable[Topic], now: int) -> list[Segment]:
     idle = []
     for topic in topics:
         age_max = topic.settings.segment_age_max
-        if topic.settings.cleanup == "delete" and topic.settings.retention_age is not None:
+        if topic.settings.retention_age is not None:
             age_max = min(age_max, topic.settings.retention_age)
         before = now - int(age_max.total_seconds() * 1e6)
         idle += select(tx, "topic_id = ? AND state = 'active' AND first_at < ?", (topic.id, before))
@@ -71,10 +71,10 @@ def _too_much(tx: Connection, topics: Iterable[Topic], now: int) -> list[Segment
                 kept.append(segment)
     bytes_max = tx.execute("SELECT bytes_max FROM log").fetchone()[0]
     if bytes_max is not None:
-        total = tx.execute("SELECT coalesce(sum(bytes), 0) FROM segments").fetchone()[0]
-        excess = total - sum(segment.bytes for segment in doomed.values()) - bytes_max
+        total = tx.execute("SELECT coalesce(sum(bytes), 0) FROM segments WHERE local").fetchone()[0]
+        excess = total - sum(segment.bytes for segment in doomed.values() if segment.local) - bytes_max
         for segment in sorted(kept, key=lambda s: (s.last_at, s.topic_id, s.partition, s.base_offset)):
-            if excess > 0 and segment.state != "active":
+            if excess > 0 and segment.state != "active" and segment.local:
                 doomed[segment.id] = segment
                 excess -= segment.bytes
     return list(doomed.values())

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import io
 import json
+import mmap
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,8 @@ CHECKSUMS = "headwater.checksums"
 
 # How every Parquet file ends: the length of the footer before this, and a magic word.
 _FOOTER_END = struct.Struct("<I4s")
+FOOTER_BYTES = 64 << 10
+"""Nearly all footers are smaller, so that one request fetches them."""
 ROW_GROUP_ROWS = 131_072
 # A column with more different values than fit here is written plainly. Arrow's own limit, 1 MiB, would make a
 # dictionary of 131,072 different numbers first: twice the time to seal, and larger files that are slower to read.
@@ -116,25 +119,44 @@ def _checksum(content: memoryview) -> int:
     return _signed(xxhash.xxh3_64_intdigest(content))
 
 
+class Fill(Protocol):
+    """Puts a range of a file in its place in a buffer; `fresh`, not from any cache."""
+
+    def __call__(self, begin: int, end: int, *, fresh: bool) -> None: ...
+
+
+def _there(begin: int, end: int, *, fresh: bool) -> None:
+    """For a buffer that holds all of the file."""
+
+
 class SealedFile:
     """The bytes of one sealed segment. The footer is checked at once, every row group before it is read.
 
-    Raises `Corrupt`, with the offsets of the row group if it is one.
+    With `fill`, the content is a buffer that it fills in where it is needed. Raises `Corrupt`, with the offsets of the
+    row group if it is one.
     """
 
-    def __init__(self, segment: Segment, content: bytes) -> None:
-        self.file, self._segment, self._content = segment.file, segment, memoryview(content)
+    def __init__(self, segment: Segment, content: bytes | mmap.mmap, fill: Fill = _there) -> None:
+        self.file, self._segment, self._content, self._fill = segment.file, segment, memoryview(content), fill
         if len(content) != segment.bytes:
             raise self._corrupt(f"the file has {len(content)} bytes of {segment.bytes}")
-        footer = len(content) - _FOOTER_END.size - int(_FOOTER_END.unpack_from(content, len(content) - 8)[0])
-        if footer < 0 or _checksum(self._content[footer:]) != segment.checksum:
+        if not (self._has_footer(fresh=False) or self._has_footer(fresh=True)):
             raise self._corrupt("the footer's checksum does not match")
-        self._parquet = pq.ParquetFile(pa.BufferReader(content))
+        self._parquet = pq.ParquetFile(pa.BufferReader(pa.py_buffer(content)))
         self._groups: list[tuple[int, int]] = json.loads(self._parquet.metadata.metadata[CHECKSUMS.encode()])
         self._first_offsets, self._last_offsets = _offsets(self._parquet.metadata)
         self._checked: set[int] = set()
         self.schema: pa.Schema = self._parquet.schema_arrow.remove_metadata()
         self.columns: list[str] = self.schema.names
+
+    def _has_footer(self, *, fresh: bool) -> bool:
+        """Fetches the footer; whether it is as it was written."""
+        size = len(self._content)
+        self._fill(max(0, size - FOOTER_BYTES), size, fresh=fresh)
+        footer = size - _FOOTER_END.size - int(_FOOTER_END.unpack_from(self._content, size - 8)[0])
+        if 0 <= footer < size - FOOTER_BYTES:
+            self._fill(footer, size, fresh=fresh)
+        return footer >= 0 and _checksum(self._content[footer:]) == self._segment.checksum
 
     def read(self, offset: int, columns: list[str]) -> tuple[pa.Table, int] | None:
         """The rest of the row group that has the offset or the next one behind it, and where reading continues."""
@@ -145,6 +167,11 @@ class SealedFile:
         next_offset = self._segment.end_offset if last else int(self._last_offsets[group]) + 1
         self.check(group)
         return self._parquet.read_row_group(group, columns=columns), next_offset
+
+    @property
+    def content(self) -> memoryview:
+        """All bytes of the file, as far as they were checked."""
+        return self._content
 
     @property
     def groups(self) -> range:
@@ -161,10 +188,14 @@ class SealedFile:
             return
         begin = self._groups[group - 1][0] if group else 0
         end, checksum = self._groups[group]
-        if _checksum(self._content[begin:end]) != checksum:
+        if not any(self._is_sound(begin, end, checksum, fresh=fresh) for fresh in (False, True)):
             first, last = int(self._first_offsets[group]), int(self._last_offsets[group])
             raise Corrupt(self.file, first, last, "the checksum does not match")
         self._checked.add(group)
+
+    def _is_sound(self, begin: int, end: int, checksum: int, *, fresh: bool) -> bool:
+        self._fill(begin, end, fresh=fresh)
+        return _checksum(self._content[begin:end]) == checksum
 
     def _corrupt(self, reason: str) -> Corrupt:
         return Corrupt(self.file, self._segment.base_offset, self._segment.end_offset - 1, reason)

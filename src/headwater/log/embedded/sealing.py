@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from headwater.errors import Corrupt, UnknownTopic
 from headwater.log.embedded.catalog import Catalog, Durability
+from headwater.log.embedded.files import SegmentFiles
 from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.sealed import sealed_schema, write_sealed
@@ -35,10 +36,11 @@ class Sealer:
     """Writes sealed segments. Only one process at a time does: callers hold the upkeep lock."""
 
     def __init__(
-        self, directory: Path, catalog: Catalog, registry: Registry, storage: Storage, durability: Durability
+        self, files: SegmentFiles, catalog: Catalog, registry: Registry, storage: Storage, durability: Durability
     ) -> None:
-        self.directory, self._catalog, self._registry, self._storage = directory, catalog, registry, storage
-        self._durable = durability == "fsync"
+        self._files, self.directory = files, files.directory
+        self._catalog, self._registry, self._storage = catalog, registry, storage
+        self.durable = durability == "fsync"
 
     def seal_closed(self, stopping: Callable[[], bool] = lambda: False) -> int:
         """Seals every closed segment that can be read; how many. A damaged one stays, for `check` to find."""
@@ -70,6 +72,22 @@ class Sealer:
             raise storage_error(error, path) from error
         return SealedContent(file, size.bytes, size.rows, size.checksum)
 
+    def fetch(self, topic: Topic, segment: Segment) -> str:
+        """Brings a segment's bytes from its archive into a new file, and returns its name when it is on the disk."""
+        archived = self._files.archived(segment)
+        for group in archived.groups:
+            archived.check(group)
+        file = new_file(topic.name, segment.partition, segment.base_offset, "parquet")
+        path = self.directory / file
+        self.make_directory(path.parent)
+        try:
+            path.write_bytes(archived.content)
+            self._sync(path)
+        except OSError as error:
+            self._storage.discard(path)
+            raise storage_error(error, path) from error
+        return file
+
     def make_directory(self, path: Path) -> None:
         """Makes a directory that is gone, with those above it, and returns when their names are on the disk."""
         try:
@@ -82,7 +100,7 @@ class Sealer:
     def read(self, topic: Topic, segment: Segment, columns: Sequence[str] | None = None) -> Iterable[pa.Table]:
         """The records of one segment."""
         names = list(columns) if columns is not None else sealed_schema(topic.schema).names
-        with PartitionReader(self.directory, self._catalog, self._registry, topic, segment.partition, names) as reader:
+        with PartitionReader(self._files, self._catalog, self._registry, topic, segment.partition, names) as reader:
             offset = segment.base_offset
             while offset < segment.end_offset:
                 batch = reader.read(offset, until_offset=segment.end_offset)
@@ -114,7 +132,7 @@ class Sealer:
         return changed
 
     def _sync(self, path: Path) -> None:
-        if self._durable:
+        if self.durable:
             fd = self._storage.open(path)
             try:
                 self._storage.sync(fd, path)
@@ -130,7 +148,7 @@ def replace_segments(tx: Connection, old: Sequence[Segment], content: SealedCont
         tx.execute("DELETE FROM marks WHERE segment_id = ?", (segment.id,))
     first, last = old[0], old[-1]
     tx.execute(
-        "INSERT INTO segments VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, 'sealed', ?, ?, ?, ?, 0)",
+        "INSERT INTO segments VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, 'sealed', ?, ?, ?, ?, 0, NULL, NULL, 1)",
         (
             first.topic_id, first.partition, first.base_offset, last.end_offset, first.first_commit,
             last.last_commit, first.first_at, last.last_at, content.file, content.bytes, content.rows,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
-from headwater.errors import HeadwaterError, UnknownTopic
+from headwater.errors import ArchiveUnavailable, HeadwaterError, UnknownTopic
+from headwater.log.embedded.archiving import Archiver
 from headwater.log.embedded.catalog import Catalog
 from headwater.log.embedded.compaction import compact_partition
+from headwater.log.embedded.eviction import evict
 from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.reserve import Reserve
 from headwater.log.embedded.retention import retain
@@ -29,10 +32,11 @@ class Upkeep:
     """One round at a time over all processes; a round can be killed at any moment and leaves only files to sweep."""
 
     def __init__(
-        self, directory: Path, catalog: Catalog, registry: Registry, storage: Storage, clock: Clock, sealer: Sealer
-    ) -> None:
+        self, directory: Path, catalog: Catalog, registry: Registry, storage: Storage, clock: Clock, sealer: Sealer,
+        archiver: Archiver,
+    ) -> None:  # fmt: skip
         self._directory, self._catalog, self._registry = directory, catalog, registry
-        self._storage, self._clock, self._sealer = storage, clock, sealer
+        self._storage, self._clock, self._sealer, self._archiver = storage, clock, sealer, archiver
         self._lock = FileLock(directory / "upkeep.lock")
         self.reserve = Reserve(directory)
         self._stopping = False
@@ -44,9 +48,15 @@ class Upkeep:
         self._thread: Background | None = None
 
     def round(self, *, seconds_max: float = 60.0, full: bool = False) -> UpkeepReport:
-        """One round now. `full` compacts whatever can be, not only where it pays. Raises `LogBusy`."""
+        """One round now. `full` compacts whatever can be, not only where it pays.
+
+        Raises `LogBusy`, and `ArchiveUnavailable` after everything else has been done.
+        """
         with self._lock.hold(seconds_max):
-            return self._round(full=full)
+            report = self._round(full=full)
+        archived, removed = self._archiver.round(seconds_max=seconds_max)
+        evicted = report.evicted_segments + self._evict()
+        return replace(report, archived_segments=archived, removed_objects=removed, evicted_segments=evicted)
 
     def seal(self) -> int:
         """Seals every complete segment now; how many."""
@@ -78,6 +88,7 @@ class Upkeep:
         self._nudged.set()
         if self._thread is not None:
             self._thread.stop()
+        self._archiver.close()
         self._lock.close()
 
     def _run(self) -> None:
@@ -91,6 +102,7 @@ class Upkeep:
                     if held:
                         self._round(full=False)
                         self.failure = None
+                self._archiver.nudge()
             except Exception as error:
                 self.failures += 1
                 self.failure = error
@@ -100,16 +112,26 @@ class Upkeep:
 
     def _round(self, *, full: bool) -> UpkeepReport:
         # What needs no room comes first: on a full disk it makes the room that the rest needs.
+        evicted = self.reserve.spend(self._evict)
         segments, records = self.reserve.spend(self._retain)
         swept = self._sweep()
         sealed = self._sealer.seal_closed(lambda: self._stopping)
         compacted = 0
         for topic in self._registry.topics():
-            # One that is dropped meanwhile needs no compaction.
-            with suppress(UnknownTopic):
-                compacted += self._compact(topic, full=full) if topic.settings.cleanup == "compact" else 0
+            # One that is dropped meanwhile needs no compaction; one whose archive does not answer can wait.
+            with suppress(UnknownTopic, ArchiveUnavailable):
+                compacted += self._compact(topic, full=full) if self._is_compacted(topic) else 0
         self.reserve.keep()
-        return UpkeepReport(sealed, segments, records, compacted, swept)
+        return UpkeepReport(sealed, segments, records, compacted, swept, evicted_segments=evicted)
+
+    def _is_compacted(self, topic: Topic) -> bool:
+        # Compaction reads what is archived, and would wait for an archive that is known not to answer.
+        waits = topic.settings.archive is not None and self._archiver.failure is not None
+        return topic.settings.cleanup == "compact" and not waits
+
+    def _evict(self) -> int:
+        topics, durable = self._registry.topics(), self._sealer.durable
+        return evict(self._catalog, topics, self._storage, self._directory, self._clock, durable=durable)
 
     def _retain(self) -> tuple[int, int]:
         return retain(self._catalog, self._registry.topics(), self._storage, self._directory, self._clock)
@@ -147,7 +169,7 @@ class Upkeep:
 
 
 def _named(tx: Connection) -> set[str]:
-    return {row[0] for row in tx.execute("SELECT file FROM segments")}
+    return {row[0] for row in tx.execute("SELECT file FROM segments WHERE local")}
 
 
 def _is_left_over(tx: Connection, file: str) -> bool:

@@ -59,7 +59,7 @@ def test_a_sound_log_has_no_findings(log: EmbeddedLog) -> None:
 
 
 def test_every_flipped_bit_of_a_segment_is_found(log: EmbeddedLog) -> None:
-    checker = Checker(log.directory, log._catalog, log._registry)
+    checker = Checker(log._files, log._catalog, log._registry)
     truth = log.scan("orders").drop_columns(["_partition"]).to_pylist()
     for sealed in (False, True):
         if sealed:

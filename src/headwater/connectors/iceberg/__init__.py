@@ -1,0 +1,1 @@
+"""Iceberg: topics as tables of a catalog, without a copy of their files."""
