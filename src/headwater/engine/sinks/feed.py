@@ -158,6 +158,9 @@ class _Run:
             delivered_at=_now(),
         )
 
+    def progress(self, done: int, total: int) -> None:
+        self._report.progress(f"sink {self._feed.sink_name}", done, total)
+
     # Following the view
 
     def follow(self) -> None:
@@ -167,6 +170,8 @@ class _Run:
         try:
             with self._stop.calling(self._sink.close):
                 mark = self._insist(lambda: self._sink.open(self))
+                if mark is None and self._progress.mark is not None:
+                    self._report.warn(f"{self._title}: the target has lost its position, and gets the content again.")
                 self._progress = replace(self._progress, mark=mark)
                 while not self._stop.is_set():
                     self._follow_on()

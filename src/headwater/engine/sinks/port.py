@@ -51,6 +51,9 @@ class Journal(Protocol):
     def end(self, mark: Mark | None) -> None:
         """The delivery has arrived, and the target is at `mark`: None within the content of a view."""
 
+    def progress(self, done: int, total: int) -> None:
+        """How far a long delivery is, such as the first content, in rows."""
+
 
 class Sink(ABC):
     """A target that is kept in step with a view.
