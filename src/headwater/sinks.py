@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.connectors.registry import target_class, target_names
 from headwater.engine.sinks.target import Assignment, Delivery, Target
 from headwater.engine.subscription import Changes
 
-__all__ = ["Assignment", "Changes", "Delivery", "Target"]
+if TYPE_CHECKING:
+    from headwater.connectors.postgres.target.target import Postgres
+
+__all__ = ["Assignment", "Changes", "Delivery", "Postgres", "Target"]
 
 
 def __getattr__(name: str) -> Any:

@@ -21,8 +21,10 @@ _SINKS = {
     "http": "headwater.connectors.webhooks.webhook:open_webhook",
 }
 
-_TARGETS: dict[str, str] = {}
-_TARGET_SCHEMES: dict[str, str] = {}
+_TARGETS = {
+    "Postgres": "headwater.connectors.postgres.target.target:Postgres",
+}
+_TARGET_SCHEMES = {"postgresql": "Postgres", "postgres": "Postgres"}
 
 
 def target_class(name: str) -> type[Target]:

@@ -11,6 +11,7 @@ from headwater.engine.sinks import feed
 from headwater.log.opening import open_log
 from tests.contract.sinks.feeding import Keyed
 from tests.contract.sinks.keyed import MemorySystem, System
+from tests.contract.sinks.postgres import PostgresSystem, stop_server
 from tests.contract.sinks.targets import FunctionTarget, Target, TransactionalTarget, WebhookTarget
 from tests.unit.engine.samples import Driver, Unsynced
 from tests.webhooks.sending import publish
@@ -23,6 +24,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
 
 SYSTEMS: dict[str, Callable[[], System]] = {
     "memory": MemorySystem,
+    "postgres": PostgresSystem,
 }
 
 
@@ -50,6 +52,12 @@ def driver(directory: Path) -> Iterator[Driver]:
     publish(made, ("one", 1), ("two", 2))
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def servers() -> Iterator[None]:
+    yield
+    stop_server()
 
 
 @pytest.fixture(params=sorted(SYSTEMS))
