@@ -10,8 +10,9 @@ from headwater.engine.subscription import Changes
 
 if TYPE_CHECKING:
     from headwater.connectors.postgres.target.target import Postgres
+    from headwater.connectors.redis.target import Redis
 
-__all__ = ["Assignment", "Changes", "Delivery", "Postgres", "Target"]
+__all__ = ["Assignment", "Changes", "Delivery", "Postgres", "Redis", "Target"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ from headwater.log.opening import open_log
 from tests.contract.sinks.feeding import Keyed
 from tests.contract.sinks.keyed import MemorySystem, System
 from tests.contract.sinks.postgres import PostgresSystem, stop_server
+from tests.contract.sinks.redis import RedisSystem
 from tests.contract.sinks.targets import FunctionTarget, Target, TransactionalTarget, WebhookTarget
 from tests.unit.engine.samples import Driver, Unsynced
 from tests.webhooks.sending import publish
@@ -25,6 +26,8 @@ TARGETS: dict[str, Callable[[], Target]] = {
 SYSTEMS: dict[str, Callable[[], System]] = {
     "memory": MemorySystem,
     "postgres": PostgresSystem,
+    "redis-hash": lambda: RedisSystem("hash"),
+    "redis-json": lambda: RedisSystem("json"),
 }
 
 

@@ -16,7 +16,7 @@ from headwater.connectors.postgres.target.columns import COPY_FORMAT, readable, 
 from headwater.connectors.postgres.target.position import Connection, Positions
 from headwater.connectors.postgres.target.table import Table
 from headwater.connectors.postgres.target.writing import Writer
-from headwater.engine.sinks.port import CannotContinue
+from headwater.engine.sinks.port import PositionChanged
 from headwater.engine.sinks.target import Assignment, Delivery, Target
 from headwater.errors import SourceUnavailable, TargetFailed, UsageError
 
@@ -77,7 +77,7 @@ class Postgres(Target):
             # It was committed, and the connection ended before that was known.
             return
         if held != self._positions.stamp and not delivery.content:
-            raise CannotContinue
+            raise PositionChanged
         writer = Writer(connection, self.table, self._assignment)
         if delivery.content:
             ours = self._positions.is_created(connection)
@@ -89,12 +89,12 @@ class Postgres(Target):
         self._positions.move(connection, delivery.stamp)
 
     def _begin_again(self, connection: Connection) -> NoReturn:
-        """The table or the position was removed behind our back: the content has to come. Raises `CannotContinue`."""
+        """The table or the position was removed behind our back: the content has to come. Raises `PositionChanged`."""
         assert self._assignment is not None, "it was opened"
         with self._failing(), connection.transaction():
             self._positions.take_over(connection, self._assignment.owner)
             self._positions.forget(connection)
-        raise CannotContinue
+        raise PositionChanged
 
     def rows(self, columns: pa.Schema) -> Iterator[pa.Table]:
         connection = self._connect()
