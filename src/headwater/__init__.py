@@ -1,5 +1,6 @@
 """Headwater: every change in one replayable log, and everything else derived from it."""
 
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from headwater.model.position import START, Position
 from headwater.model.record import Record
 
 if TYPE_CHECKING:
+    from headwater import sinks
     from headwater.app import App
     from headwater.log.opening import open_log as open  # noqa: A004
 
@@ -39,13 +41,14 @@ __all__ = [
     "__version__",
     "errors",
     "open",
+    "sinks",
 ]
 
 __version__ = version("headwater")
 
 
 def __getattr__(name: str) -> Any:
-    """`App` and `open` are imported when first asked for: programs that need neither do not load them."""
+    """`App`, `open` and `sinks` are imported when first asked for: programs without them do not load them."""
     if name == "App":
         from headwater.app import App
 
@@ -54,6 +57,8 @@ def __getattr__(name: str) -> Any:
         from headwater.log.opening import open_log
 
         return open_log
+    if name == "sinks":
+        return import_module("headwater.sinks")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

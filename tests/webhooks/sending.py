@@ -42,9 +42,10 @@ class Feeding(Report):
 
     def say(self, text: str) -> None:
         self.said.append(text)
+        sys.stdout.write(f"{text}\n")
 
     def warn(self, text: str) -> None:
-        self.said.append(text)
+        self.say(text)
 
     def status(self) -> SinkStatus:
         with Reader(self._directory) as reader:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack, get_args
 
 from headwater.connectors.registry import open_sink, open_source
+from headwater.engine.sinks.delivering import TargetSink
 from headwater.engine.sinks.feed import Feed
 from headwater.engine.sinks.function import FunctionSink
 from headwater.engine.sinks.port import Sink, Start
+from headwater.engine.sinks.target import Assignment, Target
 from headwater.engine.sources import DatabaseSource, Home, Source
 from headwater.engine.subscription import Changes
 from headwater.errors import UsageError
@@ -46,28 +48,63 @@ class Connections:
         self,
         name: str,
         view: str,
-        to: str | Sink | Callable[[Changes], object],
-        start: Start,
+        to: str | Sink | Target | Callable[[Changes], object],
+        key: str | Sequence[str],
+        start: Start | None,
+        dead_letter: str | None,
         options: Mapping[str, object],
     ) -> None:
-        """A sink, by its URL and options, as it is, or as a function. Raises `UsageError`."""
+        """A sink, by its URL and options, as it is, or as a target or a function. Raises `UsageError`."""
         check_name("sink", name)
         if name in self.sinks:
             raise UsageError(f"There are two sinks called {name!r}.", hint="Give one of them another name.")
-        if start not in get_args(Start):
+        if start is not None and start not in get_args(Start):
             raise UsageError(f"A sink cannot start with {start!r}.", hint="Use 'now' or 'content'.")
         if isinstance(to, str):
             to = open_sink(name, view, to, options)
         elif options:
             raise UsageError(f"Options of a sink go with a URL: {', '.join(options)}.", hint="Give them to the sink.")
-        elif not isinstance(to, Sink):
+        if isinstance(to, Target):
+            columns = (key,) if isinstance(key, str) and key else tuple(key)
+            self.sinks[name] = self._feed_of(name, view, to, columns, start, dead_letter)
+            return
+        if key or dead_letter is not None:
+            raise UsageError(
+                f"Sink {name!r} takes neither a key nor a dead-letter topic.",
+                hint="Targets such as hw.sinks.Postgres do; webhooks and functions get every change as it is.",
+            )
+        if not isinstance(to, Sink):
             if not callable(to):
                 raise UsageError(
                     f"Sink {name!r} cannot write to {to!r}.",
-                    hint="Give it a URL, a Sink, or a function of the changes.",
+                    hint="Give it a URL, a target of hw.sinks, a Sink, or a function of the changes.",
                 )
             to = FunctionSink(to)
-        self.sinks[name] = Feed(self._pipeline_directory, name, view, to, start)
+        self.sinks[name] = Feed(self._pipeline_directory, name, view, to, start or "now")
+
+    def _feed_of(
+        self,
+        name: str,
+        view: str,
+        to: Target,
+        key: tuple[str, ...],
+        start: Start | None,
+        dead_letter: str | None,
+    ) -> Feed:
+        if to.needs_key and not key:
+            raise UsageError(
+                f"Sink {name!r} needs a key: {to.address} has one row for each.",
+                hint='Name the columns that tell the rows of the view apart: key="id", or key=["country", "day"].',
+            )
+        if key and start == "now":
+            raise UsageError(
+                f"Sink {name!r} has a key, so its target holds the content of the view.",
+                hint="Leave out start='now'.",
+            )
+        topic = check_name("topic", f"{name}.dead_letters" if dead_letter is None else dead_letter)
+        assignment = Assignment(self._pipeline_directory.name, name, view, key)
+        sink = TargetSink(to, assignment, self._pipeline_directory, self._log, topic)
+        return Feed(self._pipeline_directory, name, view, sink, start or "content")
 
 
 class Connected:
@@ -115,16 +152,22 @@ class Connected:
         name: str,
         *,
         view: str,
-        to: str | Sink | Callable[[Changes], object],
-        start: Start = "now",
+        to: str | Sink | Target | Callable[[Changes], object],
+        key: str | Sequence[str] = (),
+        start: Start | None = None,
+        dead_letter: str | None = None,
         **options: object,
     ) -> None:
-        """Keeps a target outside in step with a view: `app.run()` brings it every change, in order, at least once.
+        """Keeps a target outside in step with a view while the application runs.
 
-        `to` is a URL with the `options` of its connector, a `Sink`, or a function that is called with each change. It
-        starts with what changes from now on, or with the `content`.
+        `to` is a target such as `hw.sinks.Postgres(...)`, a URL with the `options` of its connector, a function that is
+        called with each change, or a `Sink`. A target holds the view by `key`, the columns that tell its rows apart,
+        which is checked. Rows that it refuses go to the topic `dead_letter` ("NAME.dead_letters" unless given).
+
+        Targets start with the content of the view; webhooks and functions with what changes from now on, unless `start`
+        is "content".
         """
-        self._connections.add_sink(name, view, to, start, options)
+        self._connections.add_sink(name, view, to, key, start, dead_letter, options)
 
     def webhook_out(
         self,

@@ -58,6 +58,7 @@
     |  |- Indeterminate            it may have happened: look before trying again
     |  |  `- AnswerLost            a client's connection failed before its request was answered
     |  |  `- TargetFailed          a delivery to the target of a sink did not arrive, or may not have
+    |  |     `- KeyRepeated        a view that is sunk by key has several rows of one key
     |  |- Corrupt                  committed data cannot be read back: stop and repair
     |  |  `- StateCorrupt          state of a view cannot be read back: delete it, and it is rebuilt
     |  |- SlotLost                 a database has thrown away changes that were not captured yet
@@ -108,7 +109,7 @@ from headwater.errors.queries import (
     UnsupportedQuery,
 )
 from headwater.errors.requests import AnswerLost, Declined, Refused, RequestRefused, ServerUnavailable, TokensUnusable
-from headwater.errors.sinks import TargetFailed
+from headwater.errors.sinks import KeyRepeated, TargetFailed
 from headwater.errors.sources import (
     CaptureDropped,
     CaptureOvertaken,
@@ -175,6 +176,7 @@ __all__ = [
     "InvalidQuery",
     "InvalidRecords",
     "InvariantBroken",
+    "KeyRepeated",
     "LogBusy",
     "LogReplaced",
     "Missing",

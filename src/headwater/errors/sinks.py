@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from headwater.errors.kinds import Indeterminate
@@ -22,3 +23,15 @@ class TargetFailed(Indeterminate):
     def __init__(self, reason: str, kind: FailureKind = "passing", retry_after: float | None = None) -> None:
         super().__init__(f"{reason}.", hint="It is tried again.")
         self.reason, self.kind, self.retry_after = reason, kind, retry_after
+
+
+class KeyRepeated(TargetFailed):
+    """A view that is sunk by key has several rows of one key, so no target can hold it. `keys` has some of them."""
+
+    code = "key_repeated"
+
+    def __init__(self, view: str, key: Sequence[str], keys: Sequence[Mapping[str, object]]) -> None:
+        shown = "; ".join(", ".join(f"{name}={value!r}" for name, value in each.items()) for each in keys)
+        super().__init__(f"View {view!r} has more than one row with the key {shown}", "gone")
+        self.hint = f"Group the view by {', '.join(key)}, or give the sink a key that tells its rows apart."
+        self.view, self.key, self.keys = view, tuple(key), tuple(keys)

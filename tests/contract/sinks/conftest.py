@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 
 from headwater.engine.sinks import feed
+from headwater.log.opening import open_log
+from tests.contract.sinks.feeding import Keyed
+from tests.contract.sinks.keyed import MemorySystem, System
+from tests.contract.sinks.postgres import PostgresSystem, stop_server
+from tests.contract.sinks.redis import RedisSystem
 from tests.contract.sinks.targets import FunctionTarget, Target, TransactionalTarget, WebhookTarget
 from tests.unit.engine.samples import Driver, Unsynced
 from tests.webhooks.sending import publish
@@ -16,6 +21,13 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "webhook": WebhookTarget,
     "function": FunctionTarget,
     "transactional": TransactionalTarget,
+}
+
+SYSTEMS: dict[str, Callable[[], System]] = {
+    "memory": MemorySystem,
+    "postgres": PostgresSystem,
+    "redis-hash": lambda: RedisSystem("hash"),
+    "redis-json": lambda: RedisSystem("json"),
 }
 
 
@@ -43,3 +55,27 @@ def driver(directory: Path) -> Iterator[Driver]:
     publish(made, ("one", 1), ("two", 2))
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def servers() -> Iterator[None]:
+    yield
+    stop_server()
+
+
+@pytest.fixture(params=sorted(SYSTEMS))
+def system(request: pytest.FixtureRequest) -> Iterator[System]:
+    made = SYSTEMS[request.param]()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def view(directory: Path, tmp_path: Path) -> Iterator[Keyed]:
+    """Publishes the view `v` with a key, with two rows at first."""
+    driver = Driver(directory, storage=Unsynced())
+    with open_log(tmp_path / "log") as log:
+        made = Keyed(driver, directory, log)
+        made.publish(k1="one", k2="two")
+        yield made
+    driver.close()

@@ -1,1 +1,1 @@
-"""PostgreSQL as a source: its tables are topics of the log, complete and current, each transaction one commit."""
+"""PostgreSQL: its tables as a source of topics, complete and current, and a table as the target of a view."""

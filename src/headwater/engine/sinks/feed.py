@@ -20,7 +20,7 @@ import pyarrow as pa
 from headwater.engine.parts import Part, Report, Stop
 from headwater.engine.reading import Reader
 from headwater.engine.sinks.patience import Patience
-from headwater.engine.sinks.port import CannotContinue, Mark, Sink, SinkStatus, Start
+from headwater.engine.sinks.port import CannotContinue, Mark, PositionChanged, Sink, SinkStatus, Start
 from headwater.engine.sinks.progress import ProgressFile
 from headwater.engine.subscription import Changes, Subscription, rows_behind
 from headwater.errors import Determinate, TargetFailed, UnknownView, UsageError
@@ -158,6 +158,9 @@ class _Run:
             delivered_at=_now(),
         )
 
+    def progress(self, done: int, total: int) -> None:
+        self._report.progress(f"sink {self._feed.sink_name}", done, total)
+
     # Following the view
 
     def follow(self) -> None:
@@ -166,13 +169,19 @@ class _Run:
             self._progress = replace(self._progress, status="retrying")
         try:
             with self._stop.calling(self._sink.close):
-                mark = self._insist(lambda: self._sink.open(self))
-                self._progress = replace(self._progress, mark=mark)
+                self._open()
                 while not self._stop.is_set():
                     self._follow_on()
         finally:
             self._sink.close()
             self._save()
+
+    def _open(self) -> None:
+        """Asks the target how far it is."""
+        mark = self._insist(lambda: self._sink.open(self))
+        if mark is None and self._progress.mark is not None:
+            self._report.warn(f"{self._title}: the target has lost its position, and gets the content again.")
+        self._progress = replace(self._progress, mark=mark)
 
     def _follow_on(self) -> None:
         """Follows the view from where the target is, until it has to look again."""
@@ -184,6 +193,9 @@ class _Run:
         except UsageError as error:
             # Too old, or of a time before the state was deleted.
             self._begin_again(error.message)
+        except PositionChanged:
+            self._sink.close()
+            self._open()
         except CannotContinue:
             self._begin_again("A change could not be delivered completely.")
         except Determinate as error:

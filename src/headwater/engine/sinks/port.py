@@ -30,6 +30,10 @@ class CannotContinue(Exception):
     """The target has a part of changes that have been replaced by others meanwhile."""
 
 
+class PositionChanged(Exception):
+    """The target is not where its last delivery left it: it was restored, or has lost what it had."""
+
+
 class Journal(Protocol):
     """What is written down about one sink, for targets that cannot say themselves how far they are."""
 
@@ -50,6 +54,9 @@ class Journal(Protocol):
 
     def end(self, mark: Mark | None) -> None:
         """The delivery has arrived, and the target is at `mark`: None within the content of a view."""
+
+    def progress(self, done: int, total: int) -> None:
+        """How far a long delivery is, such as the first content, in rows."""
 
 
 class Sink(ABC):
@@ -84,7 +91,8 @@ class Sink(ABC):
         `open`; with `more`, another write follows at once, and a sink may wait for it and deliver both together.
         May raise `TargetFailed`, and is then called again with the same value after a pause: the target must have
         every change at least once, and the position must never be ahead of the changes. May raise `CannotContinue`
-        if it has delivered a part of changes that have been replaced since.
+        if it has delivered a part of changes that have been replaced since, and `PositionChanged`, after which it is
+        closed and opened.
         """
 
     @abstractmethod
