@@ -97,8 +97,8 @@ def test_a_record_that_does_not_fit_goes_to_the_dead_letters(log: Log) -> None:
     with log.producer("orders") as producer:
         sent = [producer.send(row) for row in (order(1), {"id": "x"}, order(2))]
         assert [error_of(one) for one in sent] == [None, None, None]
-        rejected = [one.result().rejected for one in sent if isinstance(one.result(), AppendPosition)]
-        assert [[(one.index, one.original) for one in each] for each in rejected] == [[(0, b'{"id": "x"}')]]
+        told = [position for position in (one.result() for one in sent) if isinstance(position, AppendPosition)]
+        assert [[(one.index, one.original) for one in each.rejected] for each in told] == [[(0, b'{"id": "x"}')]]
         assert sent[1].result() == sent[0].result() == sent[2].result()
         stats = producer.stats()
         assert (stats.sent, stats.acknowledged, stats.rejected, stats.failed) == (3, 3, 1, 0)

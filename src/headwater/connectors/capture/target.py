@@ -25,7 +25,7 @@ Rejection = InvalidRecords | SchemaError
 class Rows(Protocol):
     """What takes the rows of transactions."""
 
-    def append(self, topic: str, rows: pa.Table, /) -> None:
+    def append(self, topic: str, rows: pa.Table, /) -> object:
         """Takes rows of one transaction."""
 
     def append_each(self, topic: str, rows: pa.Table, numbers: npt.NDArray[np.int64], /, *, commits: int) -> None:
