@@ -27,7 +27,7 @@ def test_a_group_is_moved_after_it_was_shown_where_to(page: Page, stage: Stage) 
     log = stage.app.log
     [before] = log.lag(GROUP)
     page.goto(f"{stage.url}/#/groups/{GROUP}")
-    page.get_by_role("button", name="Show from where to where").click()
+    page.get_by_role("button", name="Preview").click()
     moves = page.get_by_role("region", name="From where to where")
     expect(moves.locator("tbody tr")).to_contain_text(re.compile("records? again"))
     assert log.lag(GROUP)[0].offset == before.offset
@@ -36,11 +36,11 @@ def test_a_group_is_moved_after_it_was_shown_where_to(page: Page, stage: Stage) 
     assert log.lag(GROUP)[0].offset == 0
     page.get_by_label("Where to move it").select_option("An offset")
     page.get_by_label("An offset").fill("7")
-    page.get_by_role("button", name="Show from where to where").click()
+    page.get_by_role("button", name="Preview").click()
     expect(moves.locator("tbody tr")).to_contain_text("7 records skipped")
     page.get_by_label("An offset").fill("1000000")
     expect(moves).to_have_count(0)
-    page.get_by_role("button", name="Show from where to where").click()
+    page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("alert")).to_contain_text("not 1000000")
     assert log.lag(GROUP)[0].offset == 0
 
@@ -52,7 +52,7 @@ def test_members_are_shown_and_continue_from_there(page: Page, stage: Stage) -> 
             consumer.commit()
         page.goto(f"{stage.url}/#/groups/{GROUP}")
         expect(page.get_by_role("region", name="Members")).to_contain_text("worker-1")
-        page.get_by_role("button", name="Show from where to where").click()
+        page.get_by_role("button", name="Preview").click()
         expect(page.locator("main")).to_contain_text("1 active member")
         page.get_by_role("button", name="Move it under its members").click()
         expect(page.get_by_role("status").filter(has_text="Moved in 1 partition")).to_be_visible()

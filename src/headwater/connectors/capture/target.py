@@ -32,7 +32,7 @@ class Rows(Protocol):
         """Takes rows of several transactions; `numbers` says for each row of which."""
 
 
-Fill = Callable[[Rows], None]
+Fill = Callable[[Rows], object]
 """Adds the rows of transactions. It may be called again for the same ones, so it must have no other effect."""
 
 

@@ -9,7 +9,7 @@ import { badge, button, code, empty, failure, figures, heading, loaded, resource
 
 const RELOAD_EVERY = 2000;
 const EXAMPLE = `with app.log.consumer("orders", group="mailer") as consumer:\n    for batch in consumer:\n        ...\n        consumer.commit()`;
-const PLACES = { earliest: "The earliest record", latest: "The latest", time: "A time", position: "Behind a position", offset: "An offset" };
+const PLACES = { earliest: "Earliest", latest: "Latest", time: "A time", position: "Behind a position", offset: "An offset" };
 
 export function groups() {
   const list = resource(() => get("groups"));
@@ -178,13 +178,13 @@ function move(name, changed) {
 
   function form(topics) {
     const set = (field) => (event) => { place[field] = event.target.value; preview = null; done = ""; redraw(); };
-    return h("form", { class: "toolbar-row", onsubmit: (event) => { event.preventDefault(); look(); } },
+    return h("form", { class: "toolbar", onsubmit: (event) => { event.preventDefault(); look(); } }, h("div", { class: "toolbar-row" },
       h("label", {}, h("span", {}, "To"), h("select", { value: place.kind, onchange: set("kind"), "aria-label": "Where to move it" }, Object.entries(PLACES).map(([kind, text]) => h("option", { value: kind }, text)))),
       place.kind === "time" && h("input", { type: "datetime-local", step: "1", "aria-label": "Time, of this place", value: place.time, required: "", oninput: set("time") }),
       (place.kind === "offset" || place.kind === "position") && h("input", { key: place.kind, type: "number", min: "0", "aria-label": PLACES[place.kind], value: place[place.kind], required: "", oninput: set(place.kind) }),
       h("label", {}, h("span", {}, "Topic"), h("select", { value: place.topic, onchange: set("topic"), "aria-label": "Topic" }, h("option", { value: "" }, "all"), topics.map((one) => h("option", { value: one }, one)))),
       place.kind === "offset" && h("label", {}, h("span", {}, "Partition"), h("input", { type: "number", min: "0", placeholder: "all", "aria-label": "Partition", value: place.partition, oninput: set("partition") })),
-      h("button", { type: "submit", disabled: busy || Boolean(refusal("admin")), title: refusal("admin") || null }, "Show from where to where"));
+      h("button", { type: "submit", disabled: busy || Boolean(refusal("admin")), title: refusal("admin") || null }, "Preview")));
   }
 
   function shownMoves(active) {
