@@ -40,13 +40,15 @@ PAGES = {
     "view-changes": "views/revenue/changes",
     "view-definition": "views/revenue/definition",
     "view-history": "views/revenue/history",
+    "groups": "groups",
+    "group": "groups/recommendations",
     "dead-letters": "dead-letters",
     "dead-letter": "dead-letters/rejected~0~0",
     "capture": "capture",
     "pipelines": "pipelines",
     "send": "send/page_views",
 }
-EMPTY = ("flow", "topics", "views", "dead-letters", "capture", "pipelines", "send")
+EMPTY = ("flow", "topics", "views", "groups", "dead-letters", "capture", "pipelines", "send")
 WRONG = {
     "flow": "flow",
     "topic": "topics/nope",
@@ -98,6 +100,7 @@ def with_data(browser: Browser, stage: Stage) -> None:
         for name, address in PAGES.items():
             camera.take(name, address)
         camera.take("record", "topics/page_views", lambda page: page.locator("tr[data-row]").nth(4).click())
+        camera.take("group-move", PAGES["group"], lambda page: page.get_by_role("button", name="Preview").click())
         camera.take("keys", "flow", lambda page: page.keyboard.press("?"))
         for name in PHONE:
             phone.take(f"phone-{name}", PAGES[name])

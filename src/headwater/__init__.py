@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from headwater import errors
 from headwater.errors import Conflict, HeadwaterError
-from headwater.log.commit import Commit, Committed
+from headwater.log.commit import AppendPosition, Commit, Committed
 from headwater.log.consumer import Consumer
+from headwater.log.groups import Member, OffsetReset
 from headwater.log.lag import Lag, LagLimits
 from headwater.log.port import Log
 from headwater.log.producer import Producer, ProducerStats
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "START",
     "App",
+    "AppendPosition",
     "Batch",
     "Commit",
     "Committed",
@@ -33,6 +35,8 @@ __all__ = [
     "Lag",
     "LagLimits",
     "Log",
+    "Member",
+    "OffsetReset",
     "Position",
     "Producer",
     "ProducerStats",

@@ -24,6 +24,7 @@ from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.supervision import Retry, supervised
 from headwater.engine.topic_rows import TopicRows
 from headwater.errors import ExternalError, RecordFailed, SparkStopped, UsageError, WorkerLost
+from headwater.log.evolving import ensure_topic
 from headwater.log.opening import open_log
 from headwater.log.options import TopicOptions
 from headwater.log.port import Log
@@ -98,18 +99,22 @@ class App(Published, Connected):
         schema: str | pa.Schema,
         *,
         key: str | Sequence[str] | None = None,
-        partitions: int = 1,
+        partitions: int | None = None,
         partition_by: str | Sequence[str] | None = None,
         event_time: str | None = None,
         **settings: Unpack[TopicOptions],
     ) -> Topic:
-        """A topic of the log, created if it is missing. With a key it is a table: its newest row per key.
+        """A topic of the log. With a key it is a table: its newest row per key.
+
+        It is created if it is missing. If it is defined otherwise, it is altered where the log allows that: nullable
+        columns are added, types widened, partitions added to a topic that no columns divide, settings changed. What is
+        not named here stays as it is. Raises `TopicDiffers`, with the differences, for any other change.
 
         `partition_by` keeps records with equal values in order, in a topic without a key as well.
         """
-        return self.log.create(
-            name, schema, key=key, partitions=partitions, partition_by=partition_by, event_time=event_time,
-            exist_ok=True, **settings,
+        return ensure_topic(
+            self.log, name, schema, key=key, partitions=partitions, partition_by=partition_by, event_time=event_time,
+            settings=settings,
         )  # fmt: skip
 
     def webhook_in(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 
 from headwater.errors import InvalidRecords, UsageError
 from headwater.log.port import Log, Rows
-from headwater.model.position import START
+from headwater.model.position import START, Position
 from tests.contract.implementation import Implementation
 from tests.contract.looking import ORDERS, numbers, order, orders, table, values
 
@@ -129,6 +130,45 @@ def test_dead_letters_keep_reason_and_original(log: Log, form: str) -> None:
     original = letter.value["original"]
     assert isinstance(original, bytes)
     assert json.loads(original) == {"id": 2, "amount": "many"}
+
+
+def test_an_append_tells_which_records_became_dead_letters(log: Log) -> None:
+    log.create("orders", ORDERS, key="id", partitions=2, dead_letter="rejected")
+    position = log.append("orders", [{"id": 1}, {"id": "x"}, {"id": 3, "amount": "many"}, {"id": 4}])
+    assert [(one.index, one.field, json.loads(one.original)) for one in position.rejected] == [
+        (1, "id", {"id": "x"}),
+        (2, "amount", {"id": 3, "amount": "many"}),
+    ]
+    assert log.delete("orders", [{"id": 1}, {"id": "y"}]).rejected[0].index == 1
+    assert log.append("orders", [{"id": 5}]).rejected == ()
+    assert log.append("orders", b"nothing\n").rejected[0].original == b"nothing"
+
+
+def test_the_position_of_an_append_is_a_position_like_any_other(log: Log) -> None:
+    log.create("orders", ORDERS, dead_letter="rejected")
+    first = log.append("orders", b"x")
+    second = log.append("orders", orders(1))
+    assert (first.rejected[0].original, second.rejected) == (b"x", ())
+    assert second == log.position() == Position.parse(str(second))
+    assert len({second, log.position()}) == 1
+    assert first < second > Position() < first
+    assert first <= log.position() >= second >= log.position()
+    assert not first > second
+    assert first != second
+    assert numbers(log, "orders", start=first) == [1]
+    assert pickle.loads(pickle.dumps(first)) == first
+
+
+def test_a_commit_tells_which_records_became_dead_letters(log: Log) -> None:
+    log.create("orders", ORDERS, key="id", dead_letter="rejected")
+    log.create("payments", ORDERS, dead_letter="rejected")
+    with log.commit() as commit:
+        assert commit.append("orders", [{"id": 1}, {"id": "x"}])[0].index == 1
+        assert commit.append("payments", orders(1)) == ()
+        assert commit.append("payments", [{"id": "y"}, {"id": 2}])[0].index == 0
+        assert commit.delete("orders", [{"id": "z"}])[0].field == "id"
+        assert (commit.dead_letters, len(commit.rejected)) == (3, 3)
+    assert [json.loads(one.original) for one in commit.rejected] == [{"id": "x"}, {"id": "y"}, {"id": "z"}]
 
 
 def test_dead_letters_keep_the_very_bytes_of_a_line(log: Log) -> None:

@@ -106,5 +106,6 @@ def test_records_that_do_not_fit_become_dead_letters_of_their_commits(log: Log) 
     before = commit_of(log.position())
     with log.commit() as commit:
         commit.append_each("a", given, np.array([0, 1, 2]), commits=3)
+    assert [one.index for one in commit.rejected] == [1]
     assert commits_of(log, "a") == {before + 1: [1], before + 3: [3]}
     assert [commit_of(record.position) for record in log.read("a-dead")] == [before + 2]

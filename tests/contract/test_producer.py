@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from headwater.errors import BufferFull, Fenced, HeadwaterError, InvalidRecords, UnknownTopic, UsageError
+from headwater.log.commit import AppendPosition
 from headwater.log.options import Policy
 from headwater.log.port import Log
 from headwater.log.producer import Producer
@@ -96,6 +97,11 @@ def test_a_record_that_does_not_fit_goes_to_the_dead_letters(log: Log) -> None:
     with log.producer("orders") as producer:
         sent = [producer.send(row) for row in (order(1), {"id": "x"}, order(2))]
         assert [error_of(one) for one in sent] == [None, None, None]
+        told = [position for position in (one.result() for one in sent) if isinstance(position, AppendPosition)]
+        assert [[(one.index, one.original) for one in each.rejected] for each in told] == [[(0, b'{"id": "x"}')]]
+        assert sent[1].result() == sent[0].result() == sent[2].result()
+        stats = producer.stats()
+        assert (stats.sent, stats.acknowledged, stats.rejected, stats.failed) == (3, 3, 1, 0)
     assert numbers(log, "orders") == [1, 2]
     assert log.scan("rejected")["original"].to_pylist() == [b'{"id": "x"}']
 

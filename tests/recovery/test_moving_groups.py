@@ -9,9 +9,10 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,7 +112,7 @@ def _breaks(log: Log, tried: Sequence[Reset]) -> int:
     expected, breaks, clicks = dict.fromkeys(range(PARTITIONS), 0), 0, _clicks(log)
     for record in log.read("copies"):
         assert record.value is not None
-        partition, offset = record.value["partition"], record.value["offset"]
+        partition, offset = _place(record.value)
         assert clicks[partition, offset] == (record.value["user_id"], record.value["n"])
         if offset != expected[partition]:
             left = targets[partition]
@@ -131,7 +132,8 @@ def _effects(log: Log, tried: Sequence[Reset]) -> int:
     copies: dict[int, list[tuple[Position, int]]] = defaultdict(list)
     for record in log.read("copies"):
         assert record.value is not None
-        copies[record.value["partition"]].append((record.position, record.value["offset"]))
+        partition, offset = _place(record.value)
+        copies[partition].append((record.position, offset))
     found = 0
     for number, reset in enumerate(tried):
         until = next((later.tried for later in tried[number + 1 :] if later.partition == reset.partition), None)
@@ -140,6 +142,11 @@ def _effects(log: Log, tried: Sequence[Reset]) -> int:
             assert reset.offset in [offset for at, offset in made if at > reset.tried], f"{reset} had no effect"
             found += 1
     return found
+
+
+def _place(copy: Mapping[str, Any]) -> tuple[int, int]:
+    """Which record it is a copy of."""
+    return copy["partition"], copy["offset"]
 
 
 def _clicks(log: Log) -> dict[tuple[int, int], tuple[object, object]]:

@@ -63,11 +63,10 @@ def test_a_group_is_moved(read: Shop, to: str, options: dict[str, str | int], af
 
 def test_members_stand_in_the_way_unless_forced(read: Shop) -> None:
     with read.app.log.consumer("clicks", group="g", member="worker-1") as consumer:
-        for ask in (
-            lambda **params: read.client.post("/groups/g/reset", json={"to": "earliest"}, params=params),
-            lambda **params: read.client.delete("/groups/g", params=params),
+        for refused in (
+            read.client.post("/groups/g/reset", json={"to": "earliest"}),
+            read.client.delete("/groups/g"),
         ):
-            refused = ask()
             assert (refused.status_code, refused.json()["error"]["code"]) == (409, "group_active")
             assert refused.json()["error"]["members"] == ["worker-1"]
         assert read.client.post("/groups/g/reset", json={"to": "earliest"}, params={"force": "true"}).status_code == 200

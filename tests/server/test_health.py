@@ -47,7 +47,7 @@ def pipeline(shop: Shop) -> dict[str, Any]:
 
 
 def figure(shop: Shop, name: str) -> float:
-    return next(float(line.split()[1]) for line in shop.client.get("/metrics").text.splitlines() if name in line[:60])
+    return next(float(line.split()[1]) for line in shop.client.get("/metrics").text.splitlines() if name in line[:80])
 
 
 def fell_silent(directory: Path, clock: ManualClock, ago: timedelta) -> None:
@@ -326,6 +326,11 @@ def bad_states(
     shop.client.post("/topics/orders/records", json=[{"id": "x"}])
     yield "HeadwaterDeadLetters", figures()
     assert isinstance(shop.app.log, EmbeddedLog)
+    fall_behind(shop.app.log)
+    yield "HeadwaterGroupNearRetention", figures()
+    shop.app.log.alter("ring", retention_bytes=1)
+    shop.app.log.upkeep()
+    yield "HeadwaterGroupMissedRecords", figures()
     shop.app.log._upkeep.failure = DiskFull("x")
     yield "HeadwaterUpkeepFailing", figures()
     background._restarts["history"] += 3
@@ -339,6 +344,34 @@ def bad_states(
     shop.heart.end(RecordFailed("v", "clicks", 0, 7, "Division by zero."))
     yield "HeadwaterPipelineNotRunning", figures()
     yield "HeadwaterPipelineFailed", figures()
+
+
+def fall_behind(log: EmbeddedLog) -> None:
+    """A group has not read what takes nine tenths of its topic's retention."""
+    log.create("ring", "id bigint")
+    log.consumer("ring", group="late").close()
+    log.append("ring", [{"id": number} for number in range(100)])
+    log.seal("ring")
+    [size] = log.sizes("ring")
+    log.alter("ring", retention_bytes=size.bytes * 10 // 9)
+
+
+def test_the_figures_of_groups(shop: Shop) -> None:
+    assert isinstance(shop.app.log, EmbeddedLog)
+    fall_behind(shop.app.log)
+    shop.app.log.create("kept", "id bigint")
+    shop.app.log.consumer("kept", group="late").close()
+    labels = '{group="late",topic="ring",partition="0"}'
+    [lag] = [one for one in shop.app.log.lag("late") if one.topic == "ring"]
+    assert figure(shop, f"headwater_lag_records{labels}") == 100
+    assert figure(shop, f"headwater_lag_bytes{labels}") == lag.bytes > 0
+    assert 0.8 < figure(shop, f"headwater_lag_risk{labels}") <= 1
+    assert figure(shop, f"headwater_lag_gone_records{labels}") == 0
+    # Where nothing is ever deleted there is no risk.
+    assert 'headwater_lag_risk{group="late",topic="kept"' not in shop.client.get("/metrics").text
+    shop.app.log.alter("ring", retention_bytes=1)
+    shop.app.log.upkeep()
+    assert figure(shop, f"headwater_lag_gone_records{labels}") == 100
 
 
 def test_the_rule_for_a_disk_that_fills_up(shop: Shop) -> None:

@@ -27,6 +27,18 @@ def test_a_log_that_the_application_opened_is_closed(tmp_path: Path) -> None:
         app.log.append("orders", [{"id": 1}])
 
 
+def test_an_application_evolves_its_own_topics_and_leaves_what_it_does_not_name(tmp_path: Path) -> None:
+    with hw.App("shop", log=tmp_path / "data") as app:
+        app.topic("orders", "id int", key="id", partitions=2)
+        app.log.alter("orders", retention_bytes=1000)
+    with hw.App("shop", log=tmp_path / "data") as app:
+        made = app.topic("orders", "id bigint, note string", key="id", segment_bytes_max=500)
+        assert (made.schema.names, made.partitions) == (["id", "note"], 2)
+        assert (made.settings.retention_bytes, made.settings.segment_bytes_max) == (1000, 500)
+        with pytest.raises(hw.errors.TopicDiffers, match="key: id in the log, none in the application"):
+            app.topic("orders", "id bigint, note string")
+
+
 def test_a_function_is_added_by_a_call_or_by_a_decorator(tmp_path: Path) -> None:
     def doubled(numbers: pa.Array) -> pa.Array:
         return pc.multiply(numbers, 2)

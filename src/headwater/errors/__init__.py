@@ -7,6 +7,7 @@
     |  |- InvalidRecords           records that do not fit their topic's schema
     |  |- UnknownTopic
     |  |- TopicExists
+    |  |- TopicDiffers             a topic is not what an application defines, and cannot become it
     |  |- UnknownGroup
     |  |- GroupActive              a consumer group cannot be moved or deleted under its members
     |  |- Fenced                   a newer holder has this producer, partition or lease
@@ -94,6 +95,7 @@ from headwater.errors.log import (
     RecordsGone,
     RejectedRecord,
     SchemaError,
+    TopicDiffers,
     TopicExists,
     UnknownGroup,
     UnknownTopic,
@@ -212,6 +214,7 @@ __all__ = [
     "TokensUnusable",
     "TooManyOpenFiles",
     "TooManyRows",
+    "TopicDiffers",
     "TopicExists",
     "UnknownGroup",
     "UnknownTopic",

@@ -80,6 +80,21 @@ class TopicExists(UsageError):
         self.name, self.same = name, same
 
 
+class TopicDiffers(UsageError):
+    """A topic is not what a program defines, and cannot become it; `differences` has one line for each reason."""
+
+    code = "topic_differs"
+
+    def __init__(self, name: str, differences: Sequence[str]) -> None:
+        lines = "".join(f"\n  {line}" for line in differences)
+        super().__init__(
+            f"Topic {name!r} cannot become what the application defines:{lines}",
+            hint="Define it as the log has it, or use a new name and copy the records. Nullable columns can be added, "
+            "and types widened.",
+        )
+        self.name, self.differences = name, tuple(differences)
+
+
 class UnknownGroup(UsageError):
     code = "unknown_group"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol, Self
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.errors import Conflict, UsageError
+from headwater.errors import Conflict, RejectedRecord, UsageError
 from headwater.log.topic import Topic
 from headwater.model.position import Position
 from headwater.system.names import check_name
@@ -46,6 +46,16 @@ class Committed:
     dead_letters: int = 0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AppendPosition(Position):
+    """The position at which an append is durable, and which of its records did not fit.
+
+    Those `rejected` are in the topic's dead-letter topic; a topic without one refuses the append instead.
+    """
+
+    rejected: tuple[RejectedRecord, ...] = ()
+
+
 Numbers = npt.NDArray[np.int64]
 OnConflict = Literal["raise", "return"]
 Outcome = Committed | UsageError
@@ -57,7 +67,7 @@ class Piece:
     """Records for one partition, in their topic's current columns (and `_deleted`, `_headers` where they have any).
 
     `numbers` says, for a request of many commits, to which of them each record belongs; it never falls. Records without
-    them belong to the last.
+    them belong to the last. A `dead` piece has dead letters, and in `rejected` what they were made of.
     """
 
     topic: Topic
@@ -65,6 +75,7 @@ class Piece:
     records: pa.Table
     dead: bool = False
     numbers: Numbers | None = None
+    rejected: tuple[RejectedRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +186,15 @@ class Commit:
         self._moved: list[tuple[Consumer, list[OffsetMove]]] = []
         self._ended = False
 
-    def append(self, topic: str, rows: Rows, *, partition: int | None = None) -> None:
-        """Adds records. Raises `InvalidRecords` at once if one does not fit and the topic has no dead-letter topic."""
+    def append(self, topic: str, rows: Rows, *, partition: int | None = None) -> tuple[RejectedRecord, ...]:
+        """Adds records; those that do not fit and become dead letters. `index` counts the rows of this call.
+
+        Raises `InvalidRecords` at once if one does not fit and the topic has no dead-letter topic.
+        """
         self._check_open()
-        self._request.pieces += self._prepare(topic, rows, partition=partition, headers=self._headers)
+        pieces = self._prepare(topic, rows, partition=partition, headers=self._headers)
+        self._request.pieces += pieces
+        return rejected_in(pieces)
 
     def append_each(self, topic: str, rows: pa.Table, numbers: Numbers, *, commits: int) -> None:
         """Adds records that become many commits in a row, with one sync: record i goes to the one `numbers[i]`.
@@ -198,12 +214,15 @@ class Commit:
             first, end = np.searchsorted(numbers, [number, number + 1])
             for piece in self._prepare(topic, rows.slice(int(first), int(end - first)), headers=self._headers):
                 own = np.full(piece.records.num_rows, number, np.int64)
-                self._request.pieces.append(replace(piece, numbers=own))
+                rejected = tuple(replace(one, index=one.index + int(first)) for one in piece.rejected)
+                self._request.pieces.append(replace(piece, numbers=own, rejected=rejected))
 
-    def delete(self, topic: str, keys: Rows) -> None:
-        """Adds a tombstone for each key: a row with the topic's key columns."""
+    def delete(self, topic: str, keys: Rows) -> tuple[RejectedRecord, ...]:
+        """Adds a tombstone for each key: a row with the topic's key columns. Those that do not fit as in `append`."""
         self._check_open()
-        self._request.pieces += self._prepare(topic, keys, headers=self._headers, delete=True)
+        pieces = self._prepare(topic, keys, headers=self._headers, delete=True)
+        self._request.pieces += pieces
+        return rejected_in(pieces)
 
     def bookmark(self, name: str, value: object, *, expect: object = ANYTHING) -> None:
         """Sets a named value with the commit: a connector's position, or a stream's version.
@@ -256,6 +275,11 @@ class Commit:
         return self._request.dead_letters
 
     @property
+    def rejected(self) -> tuple[RejectedRecord, ...]:
+        """Which they are, in the order in which they were added."""
+        return rejected_in(self._request.pieces)
+
+    @property
     def result(self) -> Committed:
         """What was committed, once the block has ended. Raises the `Conflict`, if there was one."""
         if self._conflict is not None:
@@ -275,6 +299,11 @@ class Commit:
     def position(self) -> Position:
         """Where the log was after this commit. Raises the `Conflict`, if there was one."""
         return self.result.position
+
+
+def rejected_in(pieces: Iterable[Piece]) -> tuple[RejectedRecord, ...]:
+    """What the dead letters among the pieces were made of."""
+    return tuple(rejected for piece in pieces for rejected in piece.rejected)
 
 
 def _json(name: str, value: object) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
-from headwater.errors import BufferFull, Indeterminate, InvalidRecords, UsageError
-from headwater.log.commit import Committed, Prepare, Request, Sequence
+from headwater.errors import BufferFull, Indeterminate, InvalidRecords, RejectedRecord, UsageError
+from headwater.log.commit import AppendPosition, Committed, Prepare, Request, Sequence, rejected_in
 from headwater.log.options import Policy
 from headwater.model.position import Position
 from headwater.system.background import Background
@@ -39,6 +39,7 @@ class Outbox:
     waiting: deque[Send] = field(default_factory=deque)
     flying: int = 0
     acknowledged: int = 0
+    rejected: int = 0
     failed: int = 0
     dropped: int = 0
     closed: bool = False
@@ -51,10 +52,11 @@ class Outbox:
 
 @dataclass(slots=True)
 class _Parcel:
-    """The sends of one round that become one request, and whose they are."""
+    """The sends of one round that become one request, and whose they are; those that become dead letters, by number."""
 
     sends: list[tuple[Outbox, Send]]
     request: Request
+    rejected: dict[int, RejectedRecord] = field(default_factory=dict)
 
 
 class Dispatcher:
@@ -202,14 +204,15 @@ class Dispatcher:
 
     def _add(self, parcel: _Parcel, topic: str, pairs: list[tuple[Outbox, Send]]) -> None:
         try:
-            parcel.request.pieces += self._prepare(topic, [send.row for _, send in pairs])
+            pieces = self._prepare(topic, [send.row for _, send in pairs])
         except InvalidRecords as error:
             bad = {rejected.index: rejected for rejected in error.rejected}
             for index, rejected in bad.items():
                 _fail([pairs[index]], InvalidRecords(topic, [rejected]))
             pairs = [pair for index, pair in enumerate(pairs) if index not in bad]
-            if pairs:
-                parcel.request.pieces += self._prepare(topic, [send.row for _, send in pairs])
+            pieces = self._prepare(topic, [send.row for _, send in pairs]) if pairs else []
+        parcel.rejected |= {len(parcel.sends) + rejected.index: rejected for rejected in rejected_in(pieces)}
+        parcel.request.pieces += pieces
         parcel.sends += pairs
 
     def _settle(self, parcel: _Parcel) -> None:
@@ -226,9 +229,14 @@ class Dispatcher:
         assert not result.duplicate, "a sequence number was used twice"
         if box.last is not None:
             box.last = parcel.request.sequence
-        for sender, send in parcel.sends:
+        for number, (sender, send) in enumerate(parcel.sends):
             sender.acknowledged += 1
-            send.done.set_result(result.position)
+            rejected = parcel.rejected.get(number)
+            if rejected is None:
+                send.done.set_result(result.position)
+            else:
+                sender.rejected += 1
+                send.done.set_result(AppendPosition(result.position.counters, (replace(rejected, index=0),)))
 
 
 def _fail(pairs: list[tuple[Outbox, Send]], error: Exception) -> None:

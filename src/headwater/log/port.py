@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from headwater.errors import UsageError
 from headwater.log.bookmarks import Bookmarks
-from headwater.log.commit import Commit, OnConflict
+from headwater.log.commit import AppendPosition, Commit, OnConflict
 from headwater.log.cutting import Cutter
 from headwater.log.maintenance import Maintenance
 from headwater.log.reading import Batch
@@ -93,21 +93,21 @@ class Log(ABC):
 
     # Writing
 
-    def append(self, topic: str, rows: Rows, *, partition: int | None = None) -> Position:
+    def append(self, topic: str, rows: Rows, *, partition: int | None = None) -> AppendPosition:
         """Appends records, all or none; they are durable when it returns.
 
         Raises `InvalidRecords` if one does not fit the schema, unless the topic has a dead-letter topic: then that one
-        goes there and the rest is appended.
+        goes there and the rest is appended; `rejected` of the position tells which, and why.
         """
         with self.commit() as commit:
-            commit.append(topic, rows, partition=partition)
-        return commit.position
+            rejected = commit.append(topic, rows, partition=partition)
+        return AppendPosition(commit.position.counters, rejected)
 
-    def delete(self, topic: str, keys: Rows) -> Position:
+    def delete(self, topic: str, keys: Rows) -> AppendPosition:
         """Appends a tombstone per key: the key's row is gone from the topic's table."""
         with self.commit() as commit:
-            commit.delete(topic, keys)
-        return commit.position
+            rejected = commit.delete(topic, keys)
+        return AppendPosition(commit.position.counters, rejected)
 
     @abstractmethod
     def commit(

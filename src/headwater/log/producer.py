@@ -23,10 +23,14 @@ BUFFER_RECORDS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ProducerStats:
-    """What became of everything that was sent: `sent` = `acknowledged` + `failed` + `dropped` + `waiting`."""
+    """What became of everything that was sent: `sent` = `acknowledged` + `failed` + `dropped` + `waiting`.
+
+    `rejected` counts those of the acknowledged that did not fit and went to the topic's dead-letter topic.
+    """
 
     sent: int
     acknowledged: int
+    rejected: int
     failed: int
     dropped: int
     waiting: int
@@ -37,7 +41,7 @@ class Producer:
 
     When `buffer_records_max` records wait for the disk, the policy decides: `block` the caller (default), `error`,
     `drop_newest` (the one being sent) or `drop_oldest` (the one waiting longest). Drops are counted, and the dropped
-    record's future says so.
+    record's future says so. The position of a record that did not fit and became a dead letter says so in `rejected`.
     """
 
     def __init__(
@@ -79,7 +83,7 @@ class Producer:
         box = self._outbox
         waiting = len(box.waiting) + box.flying
         done = box.acknowledged + box.failed + box.dropped
-        return ProducerStats(done + waiting, box.acknowledged, box.failed, box.dropped, waiting)
+        return ProducerStats(done + waiting, box.acknowledged, box.rejected, box.failed, box.dropped, waiting)
 
     def next_sequence(self) -> int:
         """The number of this producer's next send: one more than the log has seen, from any holder of the name."""

@@ -17,7 +17,7 @@ _COUNTER = re.compile(rf"(?P<name>[A-Za-z0-9][A-Za-z0-9._/-]*):(?P<number>[0-9]{
 _NUMBER = re.compile(rf"[0-9]{{1,{_DIGITS_MAX}}}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Position:
     """Everything up to and including one commit: a vector of counters, which only the log that made it looks into.
 
@@ -47,24 +47,29 @@ class Position:
             )
         return cls.of(counters.items())
 
+    def __eq__(self, other: object) -> bool:
+        # Also to one that knows more than where it is.
+        return self.counters == other.counters if isinstance(other, Position) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.counters)
+
     def __str__(self) -> str:
         return ",".join(f"{name}:{number}" if name else str(number) for name, number in self.counters) or "0"
 
+    # None of these may use the operator of another: of two positions Python asks that of a subclass first.
+
     def __le__(self, other: Position) -> bool:
-        mine, theirs = self.counters, other.counters
-        if len(mine) == len(theirs) == 1 and mine[0][0] == theirs[0][0]:
-            return mine[0][1] <= theirs[0][1]
-        reached = dict(theirs)
-        return all(number <= reached.get(name, 0) for name, number in mine)
+        return _is_reached(self.counters, other.counters)
 
     def __lt__(self, other: Position) -> bool:
-        return self != other and self <= other
+        return self.counters != other.counters and _is_reached(self.counters, other.counters)
 
     def __ge__(self, other: Position) -> bool:
-        return other <= self
+        return _is_reached(other.counters, self.counters)
 
     def __gt__(self, other: Position) -> bool:
-        return other < self
+        return self.counters != other.counters and _is_reached(other.counters, self.counters)
 
     def behind(self, other: Position) -> int:
         """How many steps this position is behind the other one; 0 if it is not."""
@@ -75,6 +80,14 @@ class Position:
         """The first position that is not before either of the two."""
         reached = dict(self.counters)
         return Position.of({**reached, **{n: max(v, reached.get(n, 0)) for n, v in other.counters}}.items())
+
+
+def _is_reached(mine: tuple[tuple[str, int], ...], theirs: tuple[tuple[str, int], ...]) -> bool:
+    """Whether no counter of mine is beyond the same one of theirs."""
+    if len(mine) == len(theirs) == 1 and mine[0][0] == theirs[0][0]:
+        return mine[0][1] <= theirs[0][1]
+    reached = dict(theirs)
+    return all(number <= reached.get(name, 0) for name, number in mine)
 
 
 START: Final = Position()

@@ -112,7 +112,12 @@ def _lag(lag: list[Lag]) -> Iterator[Family]:
     labels = [{"group": one.group, "topic": one.topic, "partition": one.partition} for one in lag]
     pairs = list(zip(labels, lag, strict=True))
     yield gauge("headwater_lag_records", "Records a group has not read.", [(at, one.records) for at, one in pairs])
+    yield gauge("headwater_lag_bytes", "Bytes of them.", [(at, one.bytes) for at, one in pairs])
     yield gauge("headwater_lag_seconds", "Age of the oldest of them.", [(at, one.seconds) for at, one in pairs])
+    about = "Part of the retention that a group has used up by being late; 1: its next record is about to be deleted."
+    yield gauge("headwater_lag_risk", about, [(at, one.risk) for at, one in pairs if one.risk is not None])
+    about = "Records that retention deleted before a group read them, until it continues behind them."
+    yield gauge("headwater_lag_gone_records", about, [(at, one.gone) for at, one in pairs])
 
 
 def _sinks(service: Service) -> Iterator[Family]:

@@ -227,7 +227,7 @@ def give_up_if(unwilling: bool) -> None:  # noqa: FBT001 (reads as a sentence)
         raise Abort
 
 
-def append(to: Callable[..., None], entries: Sequence[Entry]) -> None:
+def append(to: Callable[..., object], entries: Sequence[Entry]) -> None:
     """Adds values to a commit, partition by partition."""
     for partition, run in itertools.groupby(entries, key=lambda entry: entry.partition):
         topic, number = _split(partition)

@@ -25,14 +25,14 @@ Rejection = InvalidRecords | SchemaError
 class Rows(Protocol):
     """What takes the rows of transactions."""
 
-    def append(self, topic: str, rows: pa.Table, /) -> None:
+    def append(self, topic: str, rows: pa.Table, /) -> object:
         """Takes rows of one transaction."""
 
     def append_each(self, topic: str, rows: pa.Table, numbers: npt.NDArray[np.int64], /, *, commits: int) -> None:
         """Takes rows of several transactions; `numbers` says for each row of which."""
 
 
-Fill = Callable[[Rows], None]
+Fill = Callable[[Rows], object]
 """Adds the rows of transactions. It may be called again for the same ones, so it must have no other effect."""
 
 

@@ -224,7 +224,7 @@ def _offset(topic: Topic, partition: int, kept: tuple[int, int], to: Start, foun
     if isinstance(to, str):
         return first if to == "earliest" else end
     offset = to[partition] if isinstance(to, Mapping) else to
-    if not is_whole(offset, 0) or not first <= offset <= end:
+    if not isinstance(offset, int) or not is_whole(offset, first) or offset > end:
         raise UsageError(
             f"Topic {topic.name!r}, partition {partition}, has offsets {first} to {end}, not {offset!r}.",
             hint="Use an offset from the first to the last of these, or 'earliest' or 'latest'.",

@@ -104,7 +104,7 @@ class Intake:
         ]
         schema = pa.schema([field.with_nullable(True) for field in DEAD_LETTER_SCHEMA])
         dead_letter = self._registry.topic(topic.settings.dead_letter)
-        return Piece(dead_letter, 0, pa.table(columns, schema=schema), dead=True)
+        return Piece(dead_letter, 0, pa.table(columns, schema=schema), dead=True, rejected=tuple(rejected))
 
 
 def as_rows(rows: object) -> Rows:

@@ -14,7 +14,7 @@ from typing import Any, Unpack, cast
 import pyarrow as pa
 
 from headwater.errors import PositionGone, RecordsGone, UsageError
-from headwater.log.commit import Commit, Committed, OnConflict, Request
+from headwater.log.commit import AppendPosition, Commit, Committed, OnConflict, Request
 from headwater.log.consumer import Consumer
 from headwater.log.dispatch import Dispatcher
 from headwater.log.embedded.archives import Archives
@@ -170,12 +170,12 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
         self._check_open()
         return self._registry.topic(name)
 
-    def append(self, topic: str, rows: Rows, *, partition: int | None = None) -> Position:
+    def append(self, topic: str, rows: Rows, *, partition: int | None = None) -> AppendPosition:
         self._check_open()
         # Appends of several threads may share one commit; a commit of the caller's own making never does.
         with Commit(self._intake.prepare, self._submit, mergeable=True) as commit:
-            commit.append(topic, rows, partition=partition)
-        return commit.position
+            rejected = commit.append(topic, rows, partition=partition)
+        return AppendPosition(commit.position.counters, rejected)
 
     def commit(
         self,

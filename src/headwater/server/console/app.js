@@ -9,6 +9,7 @@ import { empty, failure, statusBadge } from "./parts.js";
 import { capture } from "./pages/capture.js";
 import { deadLetters } from "./pages/dead_letters.js";
 import { flow } from "./pages/flow.js";
+import { group, groups } from "./pages/groups.js";
 import { pipelines } from "./pages/pipelines.js";
 import { sendEvent } from "./pages/send.js";
 import { signIn } from "./pages/sign_in.js";
@@ -22,6 +23,7 @@ const PAGES = [
   { name: "flow", text: "Flow", list: flow },
   { name: "topics", text: "Topics", list: topics, one: topic },
   { name: "views", text: "Views", list: views, one: view },
+  { name: "groups", text: "Groups", list: groups, one: group },
   { name: "dead-letters", text: "Dead letters", list: deadLetters, one: deadLetters },
   { name: "capture", text: "Capture", list: capture },
   { name: "pipelines", text: "Pipelines", list: pipelines },

@@ -150,7 +150,7 @@ function hrefOf(node, edges) {
     http: "#/send",
     subscribers: `#/views/${name}/changes`,
     sink: read && `#/views/${encodeURIComponent(read)}/changes`,
-    group: read && `#/topics/${encodeURIComponent(read)}/groups`,
+    group: `#/groups/${name}`,
   }[node.kind] ?? (fed && `#/topics/${encodeURIComponent(fed)}`);
 }
 

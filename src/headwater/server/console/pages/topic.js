@@ -138,7 +138,7 @@ function groups({ groups: all, topic: about }) {
   return [
     chart({ name: "Lag", series: names.slice(0, 4).map((group) => ({ name: group, points: points((one) => one.lag[group]) })), format: short, note: "records still to read, in all topics of the group" }),
     table([
-      { name: "Group", cell: (one) => h("b", {}, one.group) },
+      { name: "Group", cell: (one) => h("a", { href: `#/groups/${encodeURIComponent(one.group)}` }, one.group) },
       { name: "Partition", number: true, cell: (one) => one.partition },
       { name: "Member", cell: (one) => one.member ?? badge("nobody", "warn", "No member of the group reads this partition now.") },
       { name: "Offset", number: true, cell: (one) => count(one.offset) },
