@@ -331,6 +331,8 @@ class App(Published, Connected):
             self._pipeline = Pipeline(
                 self.log, self.directory, self.program, policies=self._policies, **self._pipeline_options
             )
+            # Sinks that are no longer declared need nothing any more.
+            self._pipeline.store.release({feed.name: feed.view for feed in self.sinks.values()})
         return self._pipeline
 
     def _begin(self) -> None:
