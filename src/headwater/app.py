@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
@@ -22,7 +22,7 @@ from headwater.engine.reading import WAIT
 from headwater.engine.running import needs_person
 from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.supervision import Retry, supervised
-from headwater.errors import ExternalError, RecordFailed, SparkStopped, UsageError, WorkerLost
+from headwater.errors import ExternalError, Fenced, RecordFailed, SparkStopped, UsageError, WorkerLost
 from headwater.log.opening import open_log
 from headwater.log.options import TopicOptions
 from headwater.log.port import Log
@@ -233,7 +233,10 @@ class App(Published, Connected):
         return Runtime(self._spark, self.log, views, self._functions, on_step)
 
     def catch_up(self, end: Position | None = None) -> Position:
-        """Brings all views to a position, or to where the log is now, and returns when they are there."""
+        """Brings all views to a position, or to where the log is now, and returns when they are there.
+
+        Raises `AlreadyRunning` if another process runs the application.
+        """
         for _ in self.batches(end):
             pass
         return self.pipeline.position
@@ -262,12 +265,16 @@ class App(Published, Connected):
         yield from self._beaten(supervised(begun, self._recover, self._counted(on_retry), stopped))
 
     @contextmanager
-    def beating(self, more: Callable[[], Mapping[str, Any]] = dict) -> Iterator[Heart]:
-        """Lets every process see that this application runs, and `more` about it, for as long as the block lasts."""
+    def beating(self, more: Callable[[], Mapping[str, Any]] = dict, *, take_over: bool = False) -> Iterator[Heart]:
+        """Lets every process see that this application runs, and `more` about it, for as long as the block lasts.
+
+        Raises `AlreadyRunning` if another process runs it, unless this one is to `take_over`.
+        """
         if self._heart is not None:
             yield self._heart
             return
-        with present(self.directory), Heart(self.directory, about=lambda: {**self._about(), **more()}) as heart:
+        heart = Heart(self.directory, about=lambda: {**self._about(), **more()})
+        with present(self.directory, take_over=take_over), heart:
             self._heart = heart
             try:
                 yield heart
@@ -302,17 +309,28 @@ class App(Published, Connected):
         *,
         serve: bool | str = False,
         once: bool = False,
+        take_over: bool = False,
         report: Report | None = None,
     ) -> None:
         """As `headwater run`: sources, views and sinks, until `stop` is called from another thread or by `on_batch`.
 
         `serve` adds the server, at its usual address or at "HOST:PORT". With `once` it ends when the views are where
-        the log is, and no sink is fed. `report` is told what happens. Raises what a part has failed with for good.
+        the log is, and no sink is fed. `report` is told what happens. Raises what a part has failed with for good;
+        `AlreadyRunning` if another process runs the application, unless this one is to `take_over`; and `Fenced` when
+        another one has taken over from this.
         """
         from headwater.runner import run
 
         self._stopped.clear()
-        run(self, on_batch, serve=serve, once=once, report=report, asked=self._stopped.is_set)
+        run(
+            self,
+            on_batch,
+            serve=serve,
+            once=once,
+            take_over=take_over,
+            report=report,
+            asked=self._stopped.is_set,
+        )
 
     def stop(self) -> None:
         """Lets `run` return after the batch that it is in."""
@@ -340,7 +358,7 @@ class App(Published, Connected):
         pipeline = self.pipeline
         try:
             pipeline.begin()
-        except (ExternalError, RecordFailed):
+        except (ExternalError, Fenced, RecordFailed):
             raise
         except Exception:
             self._not_kept = self.plan().broken()
@@ -412,6 +430,10 @@ class App(Published, Connected):
         return dataframe(self._spark, snapshot.tables[name])
 
     def delete_state(self) -> None:
-        """Deletes all views and their state. The next run rebuilds them from the log."""
-        self.close_pipeline()
-        delete_state(self.directory)
+        """Deletes all views and their state. The next run rebuilds them from the log.
+
+        Raises `AlreadyRunning` if another process runs the application.
+        """
+        with nullcontext() if self._heart is not None else present(self.directory):
+            self.close_pipeline()
+            delete_state(self.directory)

@@ -158,6 +158,10 @@ class ViewStore(ABC):
         """
 
     @abstractmethod
+    def check_epoch(self, epoch: int) -> None:
+        """Raises `Fenced` if another driver has taken over since this epoch, for a driver with nothing to commit."""
+
+    @abstractmethod
     def open_generation(self, fingerprint: str, definition: Definition) -> Generation:
         """The generation with this fingerprint, or a new one that is building until a commit promotes it.
 

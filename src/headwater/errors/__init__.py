@@ -9,6 +9,7 @@
     |  |- TopicExists
     |  |- UnknownGroup
     |  |- Fenced                   a newer holder has this producer, partition or lease
+    |  |- AlreadyRunning           another process runs the application
     |  |- OutOfSequence            a producer skipped a sequence number
     |  |- Conflict                 a bookmark was not what the commit expected; nothing was committed
     |  |- RecordsGone              retention deleted the records asked for
@@ -124,6 +125,7 @@ from headwater.errors.spark import (
 )
 from headwater.errors.storage import BlobMissing, DiskFull, FileUnreadable, StorageFailed, TooManyOpenFiles
 from headwater.errors.views import (
+    AlreadyRunning,
     InvariantBroken,
     NotYet,
     RecordFailed,
@@ -138,6 +140,7 @@ from headwater.errors.views import (
 )
 
 __all__ = [
+    "AlreadyRunning",
     "AnswerLost",
     "BlobMissing",
     "BufferFull",

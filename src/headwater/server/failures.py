@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headwater.errors import (
+    AlreadyRunning,
     BufferFull,
     Conflict,
     Determinate,
@@ -38,6 +39,7 @@ STATUS: tuple[tuple[type[HeadwaterError], int], ...] = (
     (RecordsGone, 410),
     (PositionGone, 410),
     (Fenced, 409),
+    (AlreadyRunning, 409),
     (Conflict, 409),
     (BufferFull, 429),
     (UsageError, 400),

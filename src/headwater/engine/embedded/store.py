@@ -106,6 +106,10 @@ class EmbeddedViewStore(ViewStore):
             epoch: int = tx.execute("SELECT epoch FROM pipeline").fetchone()[0]
         return epoch
 
+    def check_epoch(self, epoch: int) -> None:
+        with self._database.read() as tx:
+            self._check_epoch(tx, epoch)
+
     def open_generation(self, fingerprint: str, definition: Definition) -> Generation:
         now = self._clock.now()
         with self._database.write() as tx:
