@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
@@ -22,11 +22,11 @@ from headwater.engine.reading import WAIT
 from headwater.engine.running import needs_person
 from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.supervision import Retry, supervised
-from headwater.errors import ExternalError, Fenced, RecordFailed, SparkStopped, UsageError, WorkerLost
-from headwater.log.opening import open_log
-from headwater.log.options import TopicOptions
+from headwater.errors import ExternalError, Fenced, RecordFailed, SparkStopped, UnknownTopic, UsageError, WorkerLost
+from headwater.log.opening import open_log, opening
+from headwater.log.options import TopicOptions, settings_of
 from headwater.log.port import Log
-from headwater.log.topic import Topic
+from headwater.log.topic import Topic, TopicSettings, define_topic
 from headwater.model.durations import Duration
 from headwater.model.position import Position
 from headwater.model.receivers import STATSD_SCHEMA, WEBHOOK_SCHEMA, Statsd, WebhookIn, WebhookStyle
@@ -59,9 +59,11 @@ class App(Published, Connected):
     ) -> None:
         check_name("application", name)
         self.name, self._spark = name, SparkPlace(master, spark, spark_conf or {})
-        self._owns_log = not isinstance(log, Log)
+        self._owns_log, how = not isinstance(log, Log), opening()
         self.log = log if isinstance(log, Log) else open_log(log)
+        self._creates = how.may_write(self.log.state_directory)
         super().__init__(self.log.state_directory / "pipelines" / name)
+        self._missing_topics: list[str] = []
         self._policies: dict[str, str] = {}
         self._keys: dict[str, tuple[str, ...]] = {}
         self._webhooks_in: dict[str, WebhookIn] = {}
@@ -101,10 +103,34 @@ class App(Published, Connected):
         event_time: str | None = None,
         **settings: Unpack[TopicOptions],
     ) -> Topic:
-        """A topic of the log, created if it is missing. With a key it is a table: its newest row per key."""
+        """A topic of the log, created if it is missing. With a key it is a table: its newest row per key.
+
+        Commands of `headwater` that only read create none.
+        """
+        if not self._creates:
+            return self._found_topic(name) or define_topic(
+                name,
+                schema,
+                key=(key,) if isinstance(key, str) else tuple(key or ()),
+                partitions=partitions,
+                event_time=event_time,
+                settings=TopicSettings(**settings_of(settings)),
+            )
         return self.log.create(
             name, schema, key=key, partitions=partitions, event_time=event_time, exist_ok=True, **settings
         )
+
+    def _found_topic(self, name: str) -> Topic | None:
+        """A topic that is in the log; otherwise it is noted that it is missing."""
+        with suppress(UnknownTopic):
+            return self.log.topic(name)
+        self._missing_topics.append(name)
+        return None
+
+    @property
+    def missing_topics(self) -> Sequence[str]:
+        """Topics that are declared and were not created, because the application was loaded to be read only."""
+        return list(self._missing_topics)
 
     def webhook_in(
         self, name: str, topic: str, *, secret: str | Sequence[str], style: WebhookStyle = "standard"

@@ -134,7 +134,7 @@ def _loaded(application: str, *, alone: bool) -> App:
     Raises `AlreadyRunning` first if it has to run `alone` and does not.
     """
     with ExitStack() as undo:
-        app = undo.enter_context(load(application))
+        app = undo.enter_context(load(application, "create"))
         if alone:
             with present(app.directory):
                 pass
