@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
@@ -23,12 +23,12 @@ from headwater.engine.running import needs_person
 from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.supervision import Retry, supervised
 from headwater.engine.topic_rows import TopicRows
-from headwater.errors import ExternalError, RecordFailed, SparkStopped, UsageError, WorkerLost
+from headwater.errors import ExternalError, Fenced, RecordFailed, SparkStopped, UnknownTopic, UsageError, WorkerLost
 from headwater.log.evolving import ensure_topic
-from headwater.log.opening import open_log
-from headwater.log.options import TopicOptions
+from headwater.log.opening import open_log, opening
+from headwater.log.options import TopicOptions, settings_of
 from headwater.log.port import Log
-from headwater.log.topic import Topic
+from headwater.log.topic import Topic, TopicSettings, define_topic
 from headwater.model.durations import Duration
 from headwater.model.position import Position
 from headwater.model.receivers import STATSD_SCHEMA, WEBHOOK_SCHEMA, Statsd, WebhookIn, WebhookStyle
@@ -61,9 +61,11 @@ class App(Published, Connected):
     ) -> None:
         check_name("application", name)
         self.name, self._spark = name, SparkPlace(master, spark, spark_conf or {})
-        self._owns_log = not isinstance(log, Log)
+        self._owns_log, how = not isinstance(log, Log), opening()
         self.log = log if isinstance(log, Log) else open_log(log)
+        self._creates = how.may_write(self.log.state_directory)
         super().__init__(self.log.state_directory / "pipelines" / name)
+        self._missing_topics: list[str] = []
         self._policies: dict[str, str] = {}
         self._keys: dict[str, tuple[str, ...]] = {}
         self._webhooks_in: dict[str, WebhookIn] = {}
@@ -110,12 +112,30 @@ class App(Published, Connected):
         columns are added, types widened, partitions added to a topic that no columns divide, settings changed. What is
         not named here stays as it is. Raises `TopicDiffers`, with the differences, for any other change.
 
-        `partition_by` keeps records with equal values in order, in a topic without a key as well.
+        `partition_by` keeps records with equal values in order, in a topic without a key as well. Commands of
+        `headwater` that only read change nothing.
         """
+        if not self._creates:
+            return self._found_topic(name) or define_topic(
+                name, schema, key=key, partitions=partitions or 1, partition_by=partition_by, event_time=event_time,
+                settings=TopicSettings(**settings_of(settings)),
+            )  # fmt: skip
         return ensure_topic(
             self.log, name, schema, key=key, partitions=partitions, partition_by=partition_by, event_time=event_time,
             settings=settings,
         )  # fmt: skip
+
+    def _found_topic(self, name: str) -> Topic | None:
+        """A topic that is in the log; otherwise it is noted that it is missing."""
+        with suppress(UnknownTopic):
+            return self.log.topic(name)
+        self._missing_topics.append(name)
+        return None
+
+    @property
+    def missing_topics(self) -> Sequence[str]:
+        """Topics that are declared and were not created, because the application was loaded to be read only."""
+        return list(self._missing_topics)
 
     def webhook_in(
         self, name: str, topic: str, *, secret: str | Sequence[str], style: WebhookStyle = "standard"
@@ -244,7 +264,10 @@ class App(Published, Connected):
         return Runtime(self._spark, self.log, views, self._functions, on_step)
 
     def catch_up(self, end: Position | None = None) -> Position:
-        """Brings all views to a position, or to where the log is now, and returns when they are there."""
+        """Brings all views to a position, or to where the log is now, and returns when they are there.
+
+        Raises `AlreadyRunning` if another process runs the application.
+        """
         for _ in self.batches(end):
             pass
         return self.pipeline.position
@@ -273,12 +296,16 @@ class App(Published, Connected):
         yield from self._beaten(supervised(begun, self._recover, self._counted(on_retry), stopped))
 
     @contextmanager
-    def beating(self, more: Callable[[], Mapping[str, Any]] = dict) -> Iterator[Heart]:
-        """Lets every process see that this application runs, and `more` about it, for as long as the block lasts."""
+    def beating(self, more: Callable[[], Mapping[str, Any]] = dict, *, take_over: bool = False) -> Iterator[Heart]:
+        """Lets every process see that this application runs, and `more` about it, for as long as the block lasts.
+
+        Raises `AlreadyRunning` if another process runs it, unless this one is to `take_over`.
+        """
         if self._heart is not None:
             yield self._heart
             return
-        with present(self.directory), Heart(self.directory, about=lambda: {**self._about(), **more()}) as heart:
+        heart = Heart(self.directory, about=lambda: {**self._about(), **more()})
+        with present(self.directory, take_over=take_over), heart:
             self._heart = heart
             try:
                 yield heart
@@ -313,17 +340,28 @@ class App(Published, Connected):
         *,
         serve: bool | str = False,
         once: bool = False,
+        take_over: bool = False,
         report: Report | None = None,
     ) -> None:
         """As `headwater run`: sources, views and sinks, until `stop` is called from another thread or by `on_batch`.
 
         `serve` adds the server, at its usual address or at "HOST:PORT". With `once` it ends when the views are where
-        the log is, and no sink is fed. `report` is told what happens. Raises what a part has failed with for good.
+        the log is, and no sink is fed. `report` is told what happens. Raises what a part has failed with for good;
+        `AlreadyRunning` if another process runs the application, unless this one is to `take_over`; and `Fenced` when
+        another one has taken over from this.
         """
         from headwater.runner import run
 
         self._stopped.clear()
-        run(self, on_batch, serve=serve, once=once, report=report, asked=self._stopped.is_set)
+        run(
+            self,
+            on_batch,
+            serve=serve,
+            once=once,
+            take_over=take_over,
+            report=report,
+            asked=self._stopped.is_set,
+        )
 
     def stop(self) -> None:
         """Lets `run` return after the batch that it is in."""
@@ -342,6 +380,8 @@ class App(Published, Connected):
             self._pipeline = Pipeline(
                 self.log, self.directory, self.program, policies=self._policies, **self._pipeline_options
             )
+            # Sinks that are no longer declared need nothing any more.
+            self._pipeline.store.release({feed.name: feed.view for feed in self.sinks.values()})
         return self._pipeline
 
     def _begin(self) -> None:
@@ -349,7 +389,7 @@ class App(Published, Connected):
         pipeline = self.pipeline
         try:
             pipeline.begin()
-        except (ExternalError, RecordFailed):
+        except (ExternalError, Fenced, RecordFailed):
             raise
         except Exception:
             self._not_kept = self.plan().broken()
@@ -421,6 +461,10 @@ class App(Published, Connected):
         return TopicRows(self.log)
 
     def delete_state(self) -> None:
-        """Deletes all views and their state. The next run rebuilds them from the log."""
-        self.close_pipeline()
-        delete_state(self.directory)
+        """Deletes all views and their state. The next run rebuilds them from the log.
+
+        Raises `AlreadyRunning` if another process runs the application.
+        """
+        with nullcontext() if self._heart is not None else present(self.directory):
+            self.close_pipeline()
+            delete_state(self.directory)

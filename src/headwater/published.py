@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headwater.engine.manifest import Size
-from headwater.engine.publication import Excluded, Generation
+from headwater.engine.publication import Excluded, Generation, Hold
 from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.engine.subscription import Subscription
 from headwater.errors import UnknownView, UsageError, ViewNotKept
@@ -104,6 +104,10 @@ class Published:
     def generations(self) -> list[Generation]:
         """All definitions of the views that are kept, the oldest first."""
         return self._open_reader().generations()
+
+    def holds(self) -> list[Hold]:
+        """What is kept of views for sinks that have not got it yet."""
+        return self._open_reader().holds()
 
     def dead_letters(self) -> list[Excluded]:
         """The records that views with on_error='dead_letter' have refused."""

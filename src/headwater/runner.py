@@ -15,7 +15,7 @@ from headwater.engine.pipeline import Progress
 from headwater.engine.running import Runner, needs_person
 from headwater.engine.sinks.feed import Feed
 from headwater.engine.supervision import Retry
-from headwater.errors import HeadwaterError, SparkStopped, UnknownView, UsageError
+from headwater.errors import Fenced, HeadwaterError, SparkStopped, UnknownView, UsageError
 from headwater.server.keeper import Failed, Keeper
 from headwater.server.limits import Limits
 from headwater.server.running import HOST, PORT, Address, Server, is_free
@@ -69,7 +69,8 @@ class Run:
     """Everything of an application, within a `with` block; iterating over `batches` runs its pipeline.
 
     With `once` neither sinks nor a server are run, and the batches end where the log is when they begin. `asked` says
-    whether somebody wants the run to end.
+    whether somebody wants the run to end. The block raises `AlreadyRunning` if another process runs the application,
+    unless this one is to `take_over`.
     """
 
     def __init__(
@@ -77,12 +78,13 @@ class Run:
         app: App,
         *,
         once: bool = False,
+        take_over: bool = False,
         address: Address | None = None,
         limits: Sequence[str] = (),
         report: Report | None = None,
         asked: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._app, self._once, self._asked = app, once, asked
+        self._app, self._once, self._take_over, self._asked = app, once, take_over, asked
         self._address, self._limits = None if once else address, limits
         self._report = report or Report()
         self._sources = list(app.sources.values())
@@ -94,7 +96,7 @@ class Run:
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            opened.enter_context(self._app.beating(self._about))
+            opened.enter_context(self._app.beating(self._about, take_over=self._take_over))
             opened.enter_context(self._beside)
             if self._address is not None:
                 server = serving(self._app, self._address, self._report, self._limits, running=self._server)
@@ -138,7 +140,8 @@ class Run:
         """Batches until the run is asked to end; with `once`, until the views are where the log is.
 
         A pipeline that fails is started again with back-off. If only a person can mend it, the run stays for as long as
-        other parts keep running, and raises what it has failed with if there is none.
+        other parts keep running, and raises what it has failed with if there is none. It raises `Fenced` at once: all
+        that it did is done by the process that took over.
         """
         if self._once:
             if not self._asked():
@@ -166,9 +169,10 @@ class Run:
         self._pipeline.give_up(error)
         if isinstance(error, HeadwaterError):
             self._server.failure, self._server.failed_at = error, datetime.now(UTC)
-        if self._stays():
+        stays = not isinstance(error, Fenced) and self._stays()
+        if stays:
             self._report.failed("pipeline", error)
-        while self._stays():
+        while stays and self._stays():
             if self._asked():
                 return
             time.sleep(LOOK_SECONDS)
@@ -197,12 +201,13 @@ def run(
     *,
     serve: bool | str,
     once: bool,
+    take_over: bool,
     report: Report | None,
     asked: Callable[[], bool],
 ) -> None:
     """Runs an application until it is asked to end. Raises what a part has failed with for good."""
     address = None if serve is False else address_of(None if serve is True else serve)
-    with Run(app, once=once, address=address, report=report, asked=asked) as running:
+    with Run(app, once=once, take_over=take_over, address=address, report=report, asked=asked) as running:
         running.prepare()
         for progress in running.batches():
             on_batch(progress)

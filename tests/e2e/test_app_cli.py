@@ -86,7 +86,7 @@ def test_views_are_built_once_and_verified(directory: Path) -> None:
     append(directory, (1, "de", "2.50"), (2, "de", "1.00"))
     built = run(directory, "run", "app.py", "--once")
     assert (built.returncode, built.stdout) == (0, "")
-    assert [line.split(":")[0] for line in built.stderr.splitlines()] == ["Batch 1", "Batch 2"]
+    assert [line.split(" ", 1)[1].split(":")[0] for line in built.stderr.splitlines()] == ["Batch 1", "Batch 2"]
     verified = run(directory, "verify", "app.py")
     assert verified.returncode == 0, verified.stderr
     assert verified.stderr == "2 views verified: all are right (doubles to within 1e-09 of their size).\n"

@@ -208,5 +208,5 @@ def test_tls(tmp_path: Path) -> None:
 
 def test_a_port_that_is_taken(shop: Shop) -> None:
     other = App("other", log=shop.app.log.state_directory.parent / "other")
-    with other as app, pytest.raises(UsageError, match="is not available"):
+    with other as app, pytest.raises(UsageError, match="is already in use"):
         Server(Service(app), Address(port=shop.server.port))

@@ -76,6 +76,29 @@ def test_a_standby_takes_over(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.spark
+def test_a_second_run_takes_over_only_if_it_is_told_to(tmp_path: Path) -> None:
+    dice = random.Random(11)
+    with shop(tmp_path) as app, running(tmp_path) as first:
+        trade(app, dice, 5)
+        until_published(first, app)
+        with running(tmp_path) as second:
+            assert second.wait() == 5
+            assert second.stderr is not None
+            assert f"already running: process {first.pid} on " in second.stderr.read()
+        trade(app, dice, 5)
+        until_published(first, app)
+        with running(tmp_path, "--take-over") as third:
+            until_published(third, app)
+            assert first.wait() == 5
+            trade(app, dice, 5)
+            until_published(third, app)
+            third.send_signal(signal.SIGTERM)
+            assert third.wait() == 0
+        assert verified(app)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.spark
 def test_a_standby_that_is_ended_leaves_the_other_alone(tmp_path: Path) -> None:
     dice = random.Random(10)
     with shop(tmp_path) as app, running(tmp_path) as first:

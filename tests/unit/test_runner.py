@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import Any
 import pytest
 
 from headwater.app import App
+from headwater.engine import presence
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.definition import Definition
 from headwater.engine.parts import Report, Stop
 from headwater.engine.pipeline import Progress
 from headwater.engine.sources import Home, Source, SourceStatus
 from headwater.engine.subscription import Changes
-from headwater.errors import DiskFull, RecordFailed, UnknownView, UsageError
+from headwater.errors import AlreadyRunning, DiskFull, Fenced, RecordFailed, UnknownView, UsageError
 from headwater.system import background
 from headwater.system.heartbeat import read_heartbeat
 from tests.unit.cli.app_sample import definition
@@ -134,6 +136,44 @@ class Running:
             self._app.run(self.batches.append, report=self.report, **self._options)
         except BaseException as error:  # noqa: BLE001 - the test is told
             self.failure = error
+
+
+def test_a_second_run_is_refused_and_changes_nothing(
+    app: App, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence, "ENDING_SECONDS_MAX", 0.1)
+    first = Running(app)
+    until(lambda: first.batches)
+    with App("shop", log=tmp_path / "log") as other:
+        other.view("v", "SELECT 1")
+        for begin in (other.run, other.catch_up, other.delete_state):
+            with pytest.raises(AlreadyRunning, match=f"process {os.getpid()} on "):
+                begin()
+    app.log.append("orders", [{"id": 1}])
+    until(lambda: first.batches[-1].position == app.log.position())
+    first.stop()
+    assert first.failure is None
+
+
+def test_a_run_ends_when_another_one_takes_over(app: App, program: Program, tmp_path: Path) -> None:
+    """Also if it serves, and if nothing is written that would make it commit."""
+    source = app.source("ticks", Ticks)
+    first = Running(app, serve="127.0.0.1:0")
+    until(lambda: first.batches)
+    with App("shop", log=tmp_path / "log") as other:
+        other.view("v", "SELECT 1")
+        second = Running(other, take_over=True)
+        until(first.is_over)
+        assert isinstance(first.failure, Fenced)
+        assert first.report.failures == []
+        other.log.append("orders", [{"id": 1}])
+        until(lambda: second.batches and second.batches[-1].position == other.log.position())
+        heartbeat = read_heartbeat(app.directory)
+        assert heartbeat is not None
+        assert (heartbeat.ended_at, heartbeat.error) == (None, None), "the one that ended says nothing over the other"
+        second.stop()
+        assert second.failure is None
+    assert isinstance(source, Ticks)
 
 
 def test_the_pipeline_waits_until_the_sources_are_ready(app: App, program: Program) -> None:

@@ -15,6 +15,7 @@ import pytest
 from headwater.connectors.webhooks import messages
 from headwater.connectors.webhooks.posting import Poster
 from headwater.connectors.webhooks.target import parse_target
+from headwater.engine.embedded import followers
 from headwater.engine.embedded import store as store_module
 from headwater.engine.opening import open_store
 from headwater.engine.reading import Reader
@@ -261,6 +262,8 @@ def test_changes_that_are_not_kept_any_more_are_told_or_replaced_by_the_content(
     publish(driver, ("one", 1))
     with sending(directory, receiver.url, start) as made:
         until(lambda: made.at() == 1)
+    # As if the application had been run without this webhook meanwhile.
+    driver.store.release({})
     for number in range(30):
         publish(driver, (f"row {number}", 1))
     driver.store.collect()
@@ -276,6 +279,41 @@ def test_changes_that_are_not_kept_any_more_are_told_or_replaced_by_the_content(
         assert (gap["type"], gap["position"], gap["changes"]) == ("view.gap", "31", [])
         assert "its changes are kept from position" in gap["reason"]
         assert change["position"] == "32"
+    driver.close()
+
+
+def test_a_receiver_that_was_away_for_long_gets_the_difference_in_messages_of_its_own(
+    directory: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "HISTORY_BATCHES_MAX", 3)
+    monkeypatch.setattr(store_module, "CHANGES_BYTES_MAX", 0)
+    monkeypatch.setattr(followers, "HELD_CHANGES", 2)
+    monkeypatch.setattr(messages, "MESSAGE_CHANGES_MAX", 4)
+    driver = Driver(directory, storage=Unsynced())
+    publish(driver, ("one", 1))
+    with sending(directory, receiver.url, "content") as made:
+        until(lambda: made.at() == 1)
+    for number in range(20):
+        publish(driver, (f"row {number}", 1), *([(f"row {number - 10}", -1)] if number > 9 else []))
+        driver.store.collect()
+    came = len(receiver.came)
+    # One message of the squashed changes arrives and the next one does not.
+    receiver.answers += [status(204), status(204), status(410)]
+    with sending(directory, receiver.url, "content") as made:
+        until(made.is_over)
+    receiver.taken += receiver.came[came : came + 2]
+    with sending(directory, receiver.url, "content") as made:
+        until(lambda: made.at() == driver.batch)
+        assert not any("begins again" in line for line in made.said)
+    assert receiver.rows() == content(directory)
+    told = [(message.get("squashed", False), message["complete"]) for message in receiver.messages()[1:]]
+    squashed = [place for place, (is_squashed, _) in enumerate(told) if is_squashed]
+    assert len(squashed) > 1
+    assert squashed == list(range(squashed[0], squashed[-1] + 1))
+    assert [complete for _, complete in told].index(False) == squashed[0]
+    assert told[squashed[-1]] == (True, True)
+    sequences = [message["sequence"] for message in receiver.messages()]
+    assert sequences == list(range(1, len(sequences) + 1))
     driver.close()
 
 

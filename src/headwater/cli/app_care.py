@@ -19,7 +19,7 @@ from headwater.cli.output import Column, complain, count, folding, number, print
 from headwater.cli.quantities import format_size
 from headwater.engine.arrangements import operator_sizes, view_sizes
 from headwater.engine.manifest import Size
-from headwater.engine.publication import Generation
+from headwater.engine.publication import Generation, Hold
 from headwater.errors import NotYet, UnknownView
 from headwater.model.encoding import format_instant
 from headwater.server.verifications import DIFFERENCES_SHOWN_MAX, verification_json
@@ -118,7 +118,7 @@ def state(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Show what the views and their state take on the disk, and which generations of them there are.
+    """Show what the views and their state take on disk, which generations there are, and what is kept for sinks.
 
     A generation is one definition of all views. When the definition changes, the next run builds a new generation
     beside the old one, which stays readable until the new one has caught up.
@@ -128,9 +128,17 @@ def state(
             _delete(app, yes=yes)
             return
         generations, current = app.generations(), app.published()
-        held = [] if current is None else holdings(current, app.state())
+        held, holds = [] if current is None else holdings(current, app.state()), app.holds()
     if as_json:
-        print_json([{"generations": [_generation_json(one) for one in generations], "state": _state_json(held)}])
+        print_json(
+            [
+                {
+                    "generations": [_generation_json(one) for one in generations],
+                    "state": _state_json(held),
+                    "followers": _holds_json(holds),
+                }
+            ]
+        )
         return
     if not generations:
         say("There is no state: the application did not run yet.")
@@ -154,6 +162,12 @@ def state(
             for one in held
         ],
     )
+    if holds:
+        print_line()
+        print_table(
+            [Column("kept for"), Column("view"), number("generation"), number("behind batch"), number("bytes")],
+            [(one.follower, one.view, str(one.generation), f"{one.low:,}", format_size(one.bytes)) for one in holds],
+        )
     say(f"All together {format_size(sum(one.size.bytes for one in held))}.")
 
 
@@ -192,6 +206,19 @@ def _state_json(held: Sequence[Holding]) -> list[dict[str, object]]:
             "files": one.size.runs,
         }
         for one in held
+    ]
+
+
+def _holds_json(holds: Sequence[Hold]) -> list[dict[str, object]]:
+    return [
+        {
+            "name": one.follower,
+            "view": one.view,
+            "generation": one.generation,
+            "behind_batch": one.low,
+            "bytes": one.bytes,
+        }
+        for one in holds
     ]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.app_loading import Application, load
+from headwater.cli.app_loading import Application, check_topics, load
 from headwater.cli.app_progress import steps
 from headwater.cli.app_run import PANEL
 from headwater.cli.arguments import examples
@@ -36,7 +36,8 @@ def explain(
     recomputed, for the groups that a change touches. "by group" is the general operator, which hands all rows of these
     groups to Spark. All operators of one level share one stage of the Spark job that a batch is.
     """
-    with load(application) as app:
+    with load(application, "stand_in") as app:
+        check_topics(app)
         with steps() as step:
             if view is None or view in app.views:
                 app.plan(step)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from headwater.app import App
 from headwater.errors import HeadwaterError, UsageError
+from headwater.log.opening import Opening, opened_as
 
 MODULE = "__headwater__"
 """What the file's `__name__` is: neither that of a module that others could import, nor `__main__`."""
@@ -27,14 +31,41 @@ Application = Annotated[
 ]
 
 
-def load(place: str) -> App:
-    """The application of a file, with the views of the `*.sql` files beside it. Raises `UsageError`."""
+Missing = Literal["create", "refuse", "stand_in"]
+"""What happens if an application's log is missing: only a command that writes creates it."""
+
+
+def load(place: str, missing: Missing = "refuse") -> App:
+    """The application of a file, with the views of the `*.sql` files beside it. Raises `UsageError`.
+
+    A relative path of a log is relative to the file. Unless the log is to be created, nothing is written to it: topics
+    that it lacks are not created either. A log that stands in for one that is missing is gone when the program ends.
+    """
     path, name = _split(place)
     if not path.is_file():
         raise UsageError(f"There is no file {path}.", hint="Name the Python file that defines the application.")
-    app = _chosen(_run(path), path, name)
-    app.sql_files(path.parent)
+    with opened_as(_opening(path, missing)):
+        app = _chosen(_run(path), path, name)
+        app.sql_files(path.parent)
     return app
+
+
+def check_topics(app: App) -> None:
+    """Raises `UsageError` if a topic that the application declares is not in its log yet."""
+    if app.missing_topics:
+        raise UsageError(
+            f"Not in the log yet: topic {', '.join(repr(name) for name in app.missing_topics)}.",
+            hint="`headwater run` creates what the application declares.",
+        )
+
+
+def _opening(path: Path, missing: Missing) -> Opening:
+    base = path.parent.resolve()
+    if missing != "stand_in":
+        return Opening(base, creates=missing == "create")
+    directory = tempfile.mkdtemp(prefix="headwater-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return Opening(base, creates=False, stand_in=Path(directory))
 
 
 def _split(place: str) -> tuple[Path, str | None]:

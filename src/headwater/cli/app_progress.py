@@ -1,13 +1,15 @@
-"""What is shown while an application runs: a spinner, then a live table, lines, or JSON, batch by batch."""
+"""What is shown while an application runs: a spinner, then a live table, a line now and then, or JSON per batch."""
 
 from __future__ import annotations
 
 import json
 import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Protocol, Self
 
 from rich.console import Group
@@ -21,6 +23,11 @@ from headwater.cli.quantities import format_age, format_size
 from headwater.engine.arrangements import view_sizes
 from headwater.engine.manifest import Size
 from headwater.engine.pipeline import Progress
+from headwater.model.encoding import format_instant
+
+DIGEST_SECONDS = 10.0
+"""How often a run without a terminal says what it has done."""
+DIGEST_LOOK_SECONDS = 0.5
 
 
 @contextmanager
@@ -48,7 +55,7 @@ def display(name: str, views: Sequence[str], *, as_json: bool) -> Display:
     """What fits where the program runs."""
     if as_json:
         return Lines(_print_json)
-    return Board(name, views) if messages().is_terminal else Lines(lambda progress: say(progress_line(progress)))
+    return Board(name, views) if messages().is_terminal else Digest()
 
 
 class Lines:
@@ -65,6 +72,55 @@ class Lines:
 
     def __call__(self, progress: Progress) -> None:
         self._line(progress)
+
+
+class Digest:
+    """One line with a time for all batches of `DIGEST_SECONDS`.
+
+    The first batch has a line of its own, and records that are set aside are told at once.
+    """
+
+    def __init__(self) -> None:
+        self._last: Progress | None = None
+        self._batches = self._records = self._changed = 0
+        self._due_at = 0.0
+        self._turn = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="headwater-digest", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        with self._turn:
+            self._tell()
+
+    def __call__(self, progress: Progress) -> None:
+        with self._turn:
+            self._last, self._batches = progress, self._batches + 1
+            self._records += progress.records
+            self._changed += sum(progress.changes.values())
+            if progress.excluded or time.monotonic() >= self._due_at:
+                self._tell()
+
+    def _run(self) -> None:
+        """Also tells of the last batches before a pause, when their line is due."""
+        while not self._ended.wait(DIGEST_LOOK_SECONDS):
+            with self._turn:
+                if time.monotonic() >= self._due_at:
+                    self._tell()
+
+    def _tell(self) -> None:
+        last = self._last
+        if last is None or not self._batches:
+            return
+        now = format_instant(datetime.now(UTC).replace(microsecond=0))
+        say(f"{now} {_digest_line(last, self._batches, self._records, self._changed)}")
+        self._batches = self._records = self._changed = 0
+        self._due_at = time.monotonic() + DIGEST_SECONDS
 
 
 class Board:
@@ -145,6 +201,15 @@ def progress_line(progress: Progress) -> str:
     parts.append(f"in {_seconds(progress.duration)}")
     aside = f"; {count(len(progress.excluded), 'record')} set aside" if progress.excluded else ""
     return f"{' '.join(parts)}; {_standing(progress)}{aside}."
+
+
+def _digest_line(last: Progress, batches: int, records: int, changed: int) -> str:
+    """Several batches in one line."""
+    if batches == 1:
+        return progress_line(last)
+    done = f"{batches:,} batches: {count(records, 'record')}, {count(changed, 'changed row')} of views"
+    aside = f"; {count(len(last.excluded), 'record')} set aside" if last.excluded else ""
+    return f"{done}; {_standing(last)}{aside}."
 
 
 def _standing(progress: Progress) -> str:

@@ -18,7 +18,7 @@ from headwater.cli.app_run import PANEL
 from headwater.cli.arguments import Json, examples
 from headwater.cli.output import Column, count, print_table, say, warn
 from headwater.cli.values import readable
-from headwater.errors import UsageError
+from headwater.errors import NotYet, UsageError
 from headwater.model.encoding import json_rows
 from headwater.model.position import Position
 
@@ -59,6 +59,8 @@ def query(
         raise UsageError("--json and --csv are two ways to print.", hint="Use one of them.")
     position = None if at_least is None else Position.parse(str(at_least))
     with load(application) as app:
+        if position is None and app.published() is None:
+            raise NotYet(None, None, 0)
         answer = app.answer(sql, at_least=position, timeout="0s" if position is None else timeout)
         _warn_of_changes(app)
     if as_json:

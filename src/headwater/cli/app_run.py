@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import FrameType
 from typing import Annotated, Self
 
@@ -21,7 +21,7 @@ from headwater.cli.progress import Bar
 from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, address_of
 from headwater.cli.showing import Showing
 from headwater.engine.pipeline import Progress
-from headwater.engine.presence import Turn
+from headwater.engine.presence import Turn, present
 from headwater.errors import HeadwaterError, InternalError, SparkStopped, UsageError, WorkerLost
 from headwater.runner import Run
 from headwater.server.running import HOST
@@ -44,6 +44,9 @@ def run(
         bool,
         typer.Option("--standby", help="Wait, with Spark started, until no other run is left; then take over."),
     ] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Take over from another run of the application, which ends.")
+    ] = False,
     server: Annotated[
         bool, typer.Option("--server/--no-server", help="Serve the application over HTTP as well.")
     ] = True,
@@ -56,18 +59,33 @@ def run(
     """Keep the views of an application up to date and serve it over HTTP, until Ctrl-C.
 
     Files `*.sql` beside the application are views, too: revenue.sql is the view revenue. Ctrl-C and SIGTERM let the
-    batch that is running end. Another run of the same application takes over from this one; with --standby it gets
-    ready, waits until this one ends or dies, and takes over then. With --once nothing is served, and no sink is
-    fed. A part that fails, such as a source or a view with a record that it cannot take, does not stop the others.
+    batch that is running end. An application is run by one process: a second run refuses to start. With --take-over it
+    replaces the first, which ends with exit code 5; with --standby it gets ready, and waits until the first ends or
+    dies. With --once nothing is served, and no sink is fed. A part that fails, such as a source or a view with a record
+    that it cannot take, does not stop the others.
     """
-    if once and standby:
-        raise UsageError("--once and --standby exclude each other.", hint="Leave one of them out.")
-    with _loaded(application) as app, Ending() as ending, _turn(app, ending) if standby else nullcontext():
+    if standby and (once or take_over):
+        other = "--once" if once else "--take-over"
+        raise UsageError(f"{other} and --standby exclude each other.", hint="Leave one of them out.")
+    with (
+        _loaded(application, alone=not (standby or take_over)) as app,
+        Ending() as ending,
+        _turn(app, ending) if standby else nullcontext(),
+    ):
         # While another run serves, its port is taken.
         address = address_of(host, port, certificate, key) if server and not once else None
         with Bar("Reading tables") as bar:
             showing = Showing(bar)
-            made = Run(app, once=once, address=address, limits=limits or (), report=showing, asked=lambda: ending.asked)
+            made = Run(
+                app,
+                once=once,
+                # A standby has waited for its turn.
+                take_over=take_over or standby,
+                address=address,
+                limits=limits or (),
+                report=showing,
+                asked=lambda: ending.asked,
+            )
             done = _run(app, made, ending, showing, as_json=as_json)
         reached = app.published()
     if showing.code is not None:
@@ -110,11 +128,19 @@ def _turn(app: App, ending: Ending) -> Iterator[None]:
         yield
 
 
-def _loaded(application: str) -> App:
-    """The application. Spark starts meanwhile: while captures read their first tables, and the server comes up."""
-    app = load(application)
-    if app.views:
-        app.start_spark()
+def _loaded(application: str, *, alone: bool) -> App:
+    """The application. Spark starts meanwhile: while captures read their first tables, and the server comes up.
+
+    Raises `AlreadyRunning` first if it has to run `alone` and does not.
+    """
+    with ExitStack() as undo:
+        app = undo.enter_context(load(application, "create"))
+        if alone:
+            with present(app.directory):
+                pass
+        if app.views:
+            app.start_spark()
+        undo.pop_all()
     return app
 
 

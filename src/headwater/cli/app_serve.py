@@ -47,7 +47,7 @@ def serve(
     """
     address = address_of(host, port, certificate, key)
     with (
-        load(application) as app,
+        load(application, "create") as app,
         Ending() as ending,
         serving(app, address, Showing(), limits or (), verify=ProcessVerifier(application)),
     ):
@@ -85,7 +85,7 @@ def token(
     """
     if listed and revoke is not None:
         raise UsageError("--list and --revoke are two different things.", hint="Use one of them.")
-    with load(application) as app:
+    with load(application, "refuse" if listed or revoke is not None else "create") as app:
         tokens = Tokens(app.directory)
         if listed:
             _print(tokens.all(), as_json=as_json)

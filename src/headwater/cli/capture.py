@@ -67,7 +67,7 @@ def run(application: Application) -> None:
     The first run checks the database, creates a publication and a replication slot, and reads all tables. Whatever
     ends it, the next run continues where it was.
     """
-    with load(application) as app, Ending() as ending:
+    with load(application, "create") as app, Ending() as ending:
         _check_sources(app)
         with Bar("Reading tables") as bar:
             showing = Showing(bar)
@@ -80,7 +80,7 @@ def run(application: Application) -> None:
 
 def check(application: Application, *, source: SourceName = None) -> None:
     """Check whether the databases can be captured; makes no changes. Missing settings come with the SQL to fix them."""
-    with load(application) as app:
+    with load(application, "stand_in") as app:
         for each in _sources(app, source):
             say(f"{each.address} can be captured: {count(len(each.check()), 'table')}.")
 

@@ -6,9 +6,11 @@ import re
 
 from headwater.cli.output import complain, hint, quote
 from headwater.errors import (
+    AlreadyRunning,
     CatalogUnusable,
     Corrupt,
     DiskFull,
+    Fenced,
     GroupActive,
     HeadwaterError,
     InvalidQuery,
@@ -28,6 +30,7 @@ FAILED = 1
 USAGE = 2
 ALARM = 3
 DAMAGED = 4
+RUNS_ELSEWHERE = 5
 INTERRUPTED = 130  # as a shell reports a program that ended with Ctrl-C
 PIPE_CLOSED = 141  # as a shell reports a program whose reader went away
 
@@ -38,6 +41,8 @@ EXIT_CODES = {
     USAGE: "The command has to change: a wrong option, no such topic, a schema that cannot be evolved to, wrong SQL.",
     ALARM: "A group's lag is past a limit.",
     DAMAGED: "Committed data is damaged.",
+    RUNS_ELSEWHERE: "Another process runs the application: this one did not begin, or it ended because the other took "
+    "over. A supervisor should not restart it.",
     INTERRUPTED: "Ctrl-C.",
     PIPE_CLOSED: "The program that was to read the output has ended (`| head`).",
 }
@@ -49,6 +54,7 @@ _HINTS: dict[type[HeadwaterError], str] = {
     PositionGone: "Read up to a later position: --to position:N.",
     GroupActive: "Stop its consumers first, or add --force: what they have not committed is refused and comes again.",
     UnknownGroup: "`headwater log groups list` lists the groups of a log.",
+    AlreadyRunning: "End it, or take over from it: `headwater run APP --take-over`. `--standby` waits for its end.",
     DiskFull: "Nothing is lost. Free some space, or lower the retention; the log continues.",
     NotYet: "`headwater run` brings the views there; look whether it runs.",
     StateCorrupt: "`headwater state APP --delete` deletes the state: nothing is lost, the next run rebuilds it.",
@@ -63,6 +69,8 @@ def exit_code(error: Exception) -> int:
     """The exit code for an expected error."""
     if isinstance(error, Corrupt) or (isinstance(error, CatalogUnusable | StoreUnusable) and error.damaged):
         return DAMAGED
+    if isinstance(error, AlreadyRunning) or (isinstance(error, Fenced) and error.kind == "pipeline"):
+        return RUNS_ELSEWHERE
     if isinstance(error, UsageError) and not isinstance(error, InvalidRecords):
         return USAGE
     return FAILED

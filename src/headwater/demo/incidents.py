@@ -89,6 +89,8 @@ class Incident:
     verified_seconds: float | None = None
     steps: list[tuple[datetime, str]] = field(default_factory=list)
     verified: dict[str, str] = field(default_factory=dict)
+    last_published: Position | None = None
+    """What the process that was killed has published last: it has recovered when there is something new."""
     _began: float = field(default_factory=time.monotonic)
 
     def note(self, text: str) -> None:
@@ -171,13 +173,18 @@ class Incidents:
             incident.state = "failed"
 
     def _recover(self, incident: Incident) -> None:
-        """Returns when the views have come to where the log was after the incident."""
+        """Returns when the views have come to where the log was after the incident.
+
+        After a kill, they may have been there already: then something new has to be published.
+        """
         incident.state = "recovering"
         target = self._shop.log.position()
         incident.position = target
-        self._until(lambda: self._views_at(target), f"The views did not come to position {target} in time.")
+        otherwise = f"The views did not come to position {target} in time."
+        self._until(lambda: self._is_recovered(incident, target), otherwise)
         incident.recovered_seconds = incident.seconds
-        incident.note(f"The views are at position {target}, {incident.seconds:.1f} s after it began.")
+        reached = self._shop.reader.position()
+        incident.note(f"The views are at position {reached}, {incident.seconds:.1f} s after it began.")
 
     def _verify(self, incident: Incident) -> None:
         """Compares every view with its SQL, at the incident's position or later."""
@@ -219,6 +226,7 @@ class Incidents:
 
     def _kill_pipeline(self, incident: Incident) -> None:
         answered = self._supervisor(action="kill-pipeline")
+        incident.last_published = self._shop.reader.position()
         incident.note(f"Process {answered['killed']} was killed; {answered['pid']} has taken its place.")
 
     def _stop_database(self, incident: Incident) -> None:
@@ -255,9 +263,9 @@ class Incidents:
             self._shop.log.append(TOPIC, events.slice(start, BURST_COMMIT_ROWS))
         incident.note(f"{events.num_rows:,} page views are in the log, after {time.monotonic() - began:.1f} s.")
 
-    def _views_at(self, target: Position) -> bool:
-        position = self._shop.reader.position()
-        return position is not None and position >= target
+    def _is_recovered(self, incident: Incident, target: Position) -> bool:
+        position, before = self._shop.reader.position(), incident.last_published
+        return position is not None and position >= target and (before is None or not position <= before)
 
     def _captured(self, lsn: str) -> bool:
         try:

@@ -127,11 +127,13 @@ class Pipeline:
             yield self.step(end)
 
     def follow(self, stopped: Callable[[], bool], patience: timedelta = timedelta(seconds=1)) -> Iterator[Progress]:
-        """Batches for ever, each as soon as the log has moved."""
+        """Batches for ever, each as soon as the log has moved. Raises `Fenced` soon after another driver took over."""
         yield from self.catch_up()
         while not stopped():
             if not self._log.wait(self.position, patience) <= self.position:
                 yield self.step(self._log.position())
+            else:
+                self.store.check_epoch(self._epoch)
 
     def step(self, end: Position) -> Progress:
         """One batch, at most up to a position."""

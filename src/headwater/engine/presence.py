@@ -1,32 +1,72 @@
 """Presence: by a lock on a file, which the kernel releases when a process dies, others know at once that one runs.
 
-Processes that run a pipeline share the lock, because a second one may fence the first. A standby needs it exclusively,
-and gets it when nobody runs.
+A run begins when nobody else runs: then it gets the lock exclusively, and shares it from then on. One that takes over
+shares it at once, and fences the other. A standby waits until it gets it exclusively.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from headwater.errors import AlreadyRunning
+from headwater.model.encoding import format_instant
+from headwater.system.clock import Clock, instant
+from headwater.system.heartbeat import read_heartbeat
+
 FILE = "running.lock"
+
+ENDING_SECONDS_MAX = 3.0
+"""A process that is just ending is waited for this long: a supervisor may start the next one before it is gone."""
+LOOK_SECONDS = 0.05
 
 
 @contextmanager
-def present(directory: Path) -> Iterator[None]:
-    """Runs, for as long as the block lasts."""
+def present(directory: Path, *, take_over: bool = False) -> Iterator[None]:
+    """Runs, for as long as the block lasts. Raises `AlreadyRunning` if somebody else does, unless it takes over."""
     file = _open(directory)
     try:
-        # Somebody who stands by may hold it for a moment, and then runs as well, until one of the two is fenced.
-        fcntl.flock(file, fcntl.LOCK_SH)
+        if take_over:
+            # Somebody who stands by may hold it for a moment, and then runs as well, until one of the two is fenced.
+            fcntl.flock(file, fcntl.LOCK_SH)
+        else:
+            _begin(file, directory)
         yield
     finally:
         os.close(file)
+
+
+def _begin(file: int, directory: Path) -> None:
+    deadline = time.monotonic() + ENDING_SECONDS_MAX
+    while not _is_alone(file):
+        if time.monotonic() >= deadline:
+            raise _already_running(directory)
+        time.sleep(LOOK_SECONDS)
+
+
+def _already_running(directory: Path) -> AlreadyRunning:
+    heartbeat = read_heartbeat(directory)
+    if heartbeat is None or not heartbeat.runs(Clock().now()):
+        return AlreadyRunning(directory.name)
+    since = format_instant(instant(heartbeat.started_at).replace(microsecond=0))
+    return AlreadyRunning(directory.name, heartbeat.pid, heartbeat.host, since)
+
+
+def _is_alone(file: int) -> bool:
+    """Whether nobody else runs. If so, the lock is shared from now on."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The kernel gives the one up before it takes the other, and somebody else may come between.
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class Turn:
@@ -45,13 +85,7 @@ class Turn:
 
     def has_come(self) -> bool:
         """Whether nobody else runs. If so, this process does."""
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The kernel gives the one up before it takes the other, and somebody else who stands by may come between.
-            fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+        return _is_alone(self._file)
 
 
 def _open(directory: Path) -> int:

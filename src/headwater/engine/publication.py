@@ -76,11 +76,30 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class ViewChange:
-    """What a batch changed of a view: the runs of a Z-set."""
+    """What a batch changed of a view: the runs of a Z-set.
+
+    With `first` it is squashed: the net change of several batches, the first of which published at that position.
+    """
 
     batch: int
     position: Position
     runs: tuple[Run, ...]
+    first: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What is kept of a view's generation for a follower, which has every change up to batch `low`.
+
+    It may have those up to batch `high`, too: it is taking them. `bytes` is the size of all that it has still to get.
+    """
+
+    follower: str
+    view: str
+    generation: int
+    low: int
+    high: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)

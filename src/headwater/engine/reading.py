@@ -19,7 +19,7 @@ from headwater.engine.finding import consolidate_few, find
 from headwater.engine.manifest import Manifest, Size, sizes
 from headwater.engine.merging import consolidated
 from headwater.engine.opening import open_store
-from headwater.engine.publication import Excluded, Generation, Publication
+from headwater.engine.publication import Excluded, Generation, Hold, Publication
 from headwater.engine.runs import Hashes, Run, let_go, lookup, rows_of
 from headwater.errors import InternalError, NotYet, StateCorrupt, UsageError
 from headwater.model.position import Position
@@ -96,6 +96,11 @@ class Reader:
     def generations(self) -> list[Generation]:
         """All generations that are kept, the oldest first."""
         return self.store.generations()
+
+    def holds(self) -> list[Hold]:
+        """What is kept for each follower of a view."""
+        with self.store.read() as look:
+            return look.holds()
 
     def read(self, views: Sequence[str], at_least: Position | None = None, timeout: timedelta = WAIT) -> Snapshot:
         """The content of these views, all at one position, which is `at_least` or later.

@@ -18,7 +18,7 @@ from headwater.engine.opening import open_store
 from headwater.engine.publication import Generation, ViewChange
 from headwater.engine.reading import Reader, view_zset
 from headwater.engine.runs import Run, load
-from headwater.engine.view_store import Look
+from headwater.engine.view_store import Look, ViewStore
 from headwater.errors import StateCorrupt, UsageError, ViewPositionGone
 from headwater.model.position import Position
 from headwater.views.zset import HASH, WEIGHT, consolidate, negate
@@ -28,7 +28,8 @@ from headwater.views.zset import HASH, WEIGHT, consolidate, negate
 class Changes:
     """What happened to a view up to `position`: rows and by how much the number of each changed, none of them by 0.
 
-    With `snapshot` it is the whole content, and takes the place of whatever was known before.
+    With `snapshot` it is the whole content, and takes the place of whatever was known before. With `squashed` it is the
+    difference that several changes made together: what the view was in between is no longer kept.
     """
 
     position: Position
@@ -36,6 +37,7 @@ class Changes:
     rows: pa.Table
     weights: pa.ChunkedArray
     snapshot: bool
+    squashed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +57,25 @@ class Subscription:
     between the old content and the new one comes as one change, or, if the columns are others, the new content. Should
     the new definition have been switched to at the very position `after`, then only `generation` tells which of the two
     contents is known; without it that is the new one.
+
+    A `follower` is known to the store by its name: what it has not confirmed is kept for it, as single changes or
+    squashed, however long it stays away.
     """
 
     def __init__(
-        self, address: str | Path, view: str, after: Position | None = None, *, generation: int | None = None
+        self,
+        address: str | Path,
+        view: str,
+        after: Position | None = None,
+        *,
+        generation: int | None = None,
+        follower: str | None = None,
     ) -> None:
         self.view = view
         self._store = open_store(address, create=False)
         self._after, self._after_generation = after, generation
         self._place: _Place | None = None
+        self._follower = None if follower is None else _Follower(self._store, follower, view)
         self._steps: deque[ViewChange] = deque()
         self._ended = threading.Event()
 
@@ -88,6 +100,11 @@ class Subscription:
     def reached(self) -> tuple[Position, int] | None:
         """The position up to which everything was given, and its generation; None before the first look."""
         return None if self._place is None else (self._place.position, self._place.generation.id)
+
+    def confirm(self, position: Position, generation: int) -> None:
+        """Says that a follower has durably what it was given up to here, so that nothing of it is kept any longer."""
+        if self._follower is not None:
+            self._follower.confirm(position, generation)
 
     def poll(self, timeout: timedelta | None = timedelta(0)) -> Changes | None:
         """The next changes; None if there were none for so long. Raises `PositionGone`, `UnknownView`."""
@@ -116,17 +133,27 @@ class Subscription:
                 found = self._take(self._place, self._steps.popleft())
                 if found is not None:
                     return found
+            until = None if self._follower is None else self._follower.limit(self._place)
             with self._store.read() as look:
                 current = look.current()
                 if current is None:
                     return None
-                self._steps += self._steps_after(look, self._place)
+                self._steps += self._steps_after(look, self._place, until)
                 if self._steps:
                     continue
-                if current.id == self._place.generation.id:
-                    return None
-                old = _view_runs(look, self._place.generation.id, self.view)
-                new = _view_runs(look, current.id, self.view)
+                followed = self._place.generation.id
+                last = look.generation(followed)
+                ends_at = 0 if last is None else last.batch
+                moved = current.id != followed
+                old, new = (_view_runs(look, number, self.view) if moved else [] for number in (followed, current.id))
+            if self._follower is not None and until is not None and ends_at > until:
+                # The view has not changed up to there.
+                self._follower.hold(followed, self._place.batch)
+                continue
+            if not moved:
+                return None
+            if self._follower is not None:
+                self._follower.hold(current.id, current.batch)
             return self._switch(self._place.generation, old, current, new)
 
     def _begin(self) -> Changes | None:
@@ -136,11 +163,19 @@ class Subscription:
                 return None
             if self._after is not None:
                 generation = self._resumed(look, current, self._after)
-                self._place = _Place(generation, self._after, look.batch_at(generation.id, self._after))
+                batch = look.batch_at(generation.id, self.view, self._after)
+                self._move(_Place(generation, self._after, batch))
             runs = _view_runs(look, current.id, self.view)
         if self._place is not None:
             return self._next()
+        if self._follower is not None:
+            self._follower.hold(current.id, current.batch)
         return self._content(current, runs)
+
+    def _move(self, place: _Place) -> None:
+        self._place = place
+        if self._follower is not None:
+            self._follower.passed(place)
 
     def _resumed(self, look: Look, current: Generation, after: Position) -> Generation:
         """The generation that readers saw at a position."""
@@ -152,20 +187,26 @@ class Subscription:
             )
         for found in reversed(look.generations()):
             promoted = found.promoted_position
-            if promoted is not None and promoted <= after and self._after_generation in (None, found.id):
+            if promoted is None or not promoted <= after or self._after_generation not in (None, found.id):
+                continue
+            if look.is_kept(found.id, self.view):
                 return found
         raise ViewPositionGone(self.view, str(after), str(current.promoted_position or current.position))
 
-    def _steps_after(self, look: Look, place: _Place) -> list[ViewChange]:
-        """The kept changes behind a place; none of those in between may be forgotten."""
+    def _steps_after(self, look: Look, place: _Place, until: int | None = None) -> list[ViewChange]:
+        """The kept changes behind a place, up to a batch; none of those in between may be forgotten."""
         number, after = place.generation.id, place.position
         forgotten = look.forgotten(number, self.view)
         if forgotten is not None and forgotten.batch > place.batch and not forgotten.position <= after:
             raise ViewPositionGone(self.view, str(after), str(forgotten.position))
-        if look.generation(number) is None:
+        if not look.is_kept(number, self.view):
             current = look.current()
             raise ViewPositionGone(self.view, str(after), str(after if current is None else current.position))
-        return look.changes(number, self.view, place.batch)
+        steps = look.changes(number, self.view, place.batch, until)
+        if steps and steps[0].first is not None and steps[0].first <= after:
+            # It has a part of what was squashed, and cannot tell the rest from it.
+            raise ViewPositionGone(self.view, str(after), str(steps[0].position))
+        return steps
 
     def _take(self, place: _Place, step: ViewChange) -> Changes | None:
         """The changes of one step, None if they come to nothing, or have to be looked up again."""
@@ -175,13 +216,15 @@ class Subscription:
         except StateCorrupt:
             # It may have been packed or become too old since we looked, which another look tells.
             with self._store.read() as look:
-                steps = self._steps_after(look, place)
+                steps = self._steps_after(look, place, step.batch)
             if not steps or steps[0] == step:
                 raise
             self._steps = deque(steps)
             return None
-        self._place = _Place(place.generation, step.position, step.batch)
-        return self._changes(place.generation, step.position, found) if found.num_rows else None
+        self._move(_Place(place.generation, step.position, step.batch))
+        if not found.num_rows:
+            return None
+        return self._changes(place.generation, step.position, found, squashed=step.first is not None)
 
     def _content(self, current: Generation, runs: Sequence[Run]) -> Changes | None:
         """The whole content; None if it has to be looked up again, because its files were collected meanwhile."""
@@ -191,7 +234,7 @@ class Subscription:
             if self._runs_are(current.id, runs):
                 raise
             return self._next()
-        self._place = _Place(current, current.position, current.batch)
+        self._move(_Place(current, current.position, current.batch))
         return self._changes(current, current.position, _without_hash(found), snapshot=True)
 
     def _switch(
@@ -208,7 +251,7 @@ class Subscription:
                 raise
             return self._next()
         difference = consolidate(_without_hash(pa.concat_tables([negate(before), after])))
-        self._place = _Place(current, current.position, current.batch)
+        self._move(_Place(current, current.position, current.batch))
         return self._changes(current, current.position, difference) if difference.num_rows else self._next()
 
     def _runs_are(self, generation: int, runs: Sequence[Run]) -> bool:
@@ -216,9 +259,60 @@ class Subscription:
             return set(_view_runs(look, generation, self.view)) == set(runs)
 
     def _changes(
-        self, generation: Generation, position: Position, found: pa.Table, *, snapshot: bool = False
+        self,
+        generation: Generation,
+        position: Position,
+        found: pa.Table,
+        *,
+        snapshot: bool = False,
+        squashed: bool = False,
     ) -> Changes:
-        return Changes(position, generation.id, found.drop_columns([WEIGHT]), found[WEIGHT], snapshot)
+        return Changes(position, generation.id, found.drop_columns([WEIGHT]), found[WEIGHT], snapshot, squashed)
+
+
+class _Follower:
+    """What the store keeps for a subscription that comes back under the same name."""
+
+    def __init__(self, store: ViewStore, name: str, view: str) -> None:
+        self._store, self._name, self._view = store, name, view
+        self._passed: deque[_Place] = deque()
+        self._held: dict[int, int] = {}
+        self._until: tuple[int, int] | None = None
+
+    def passed(self, place: _Place) -> None:
+        """The subscription has come to a place; the first one is where the follower is."""
+        self._passed.append(place)
+
+    def confirm(self, position: Position, generation: int) -> None:
+        """Forgets the places before this one; what an older generation held is given back at once."""
+        places = enumerate(self._passed)
+        number = next((at for at, one in places if one.position == position and one.generation.id == generation), 0)
+        for _ in range(number):
+            self._passed.popleft()
+        if len(self._held) > 1 and self._places().keys() != self._held.keys():
+            last = self._passed[-1]
+            self.hold(last.generation.id, last.batch)
+
+    def limit(self, place: _Place) -> int:
+        """The batch up to which the subscription may take changes behind a place: until then they stay as they are."""
+        if self._until is None or self._until[0] != place.generation.id or self._until[1] <= place.batch:
+            return self.hold(place.generation.id, place.batch)
+        return self._until[1]
+
+    def hold(self, generation: int, batch: int) -> int:
+        """Makes the store keep what comes behind a batch that the subscription is at, or is about to be."""
+        self._held = self._places()
+        self._held.setdefault(generation, batch)
+        until = self._store.hold(self._name, self._view, self._held, batch)
+        self._until = (generation, until)
+        return until
+
+    def _places(self) -> dict[int, int]:
+        """The first place in each generation behind which something may not have arrived."""
+        places: dict[int, int] = {}
+        for place in self._passed:
+            places.setdefault(place.generation.id, place.batch)
+        return places
 
 
 def subscribe(
@@ -233,8 +327,7 @@ def rows_behind(reader: Reader, view: str, position: Position, generation: int) 
     with reader.store.read() as look:
         current = look.current()
         numbers = set() if current is None else {generation, current.id}
-        found = [step for number in numbers for step in look.changes(number, view, look.batch_at(number, position))]
-    return sum(run.rows for step in found for run in step.runs)
+        return sum(look.changed_rows(number, view, look.batch_at(number, view, position)) for number in numbers)
 
 
 def _view_runs(look: Look, generation: int, view: str) -> list[Run]:

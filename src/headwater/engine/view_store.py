@@ -7,7 +7,7 @@ at all before; what a failed task leaves is a blob without a name, and `collect`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from types import TracebackType
@@ -16,14 +16,29 @@ from typing import Protocol, Self
 from headwater.engine.blobs import Blobs
 from headwater.engine.definition import Definition
 from headwater.engine.manifest import Size, sizes
-from headwater.engine.publication import BatchCommit, Collected, Excluded, Generation, Publication, ViewChange
+from headwater.engine.publication import (
+    BatchCommit,
+    Collected,
+    Excluded,
+    Generation,
+    Hold,
+    Publication,
+    ViewChange,
+)  # fmt: skip
 from headwater.engine.runs import Run
 from headwater.errors import UsageError
 from headwater.model.position import Position
 
 HISTORY_BATCHES_MAX = 1000
 HISTORY_AGE_MAX = timedelta(hours=1)
-"""Changes of views are kept for this many batches and so long, whichever ends first."""
+"""Changes are kept for this many batches and so long, whichever ends first; those that a follower needs, until it has
+them."""
+
+CHANGES_BYTES_MAX = 64 << 20
+"""What followers alone need of a view's changes is kept change by change up to this size, and squashed beyond it."""
+
+HELD_CHANGES = 64
+"""A follower takes this many changes before it asks for more; they are not squashed while it takes them."""
 
 GRACE = timedelta(minutes=15)
 """Blobs that nothing names are kept so long: a task that runs may be about to hand them in."""
@@ -63,16 +78,31 @@ class Look(Protocol):
         """The records that views of a generation refuse."""
         ...
 
-    def changes(self, generation: int, view: str, after: int) -> list[ViewChange]:
-        """The changes of a view by the batches behind one, in order, as far as they are kept."""
+    def changes(self, generation: int, view: str, after: int, until: int | None = None) -> list[ViewChange]:
+        """The changes of a view by the batches behind one, or up to another, in order, as far as they are kept."""
+        ...
+
+    def changed_rows(self, generation: int, view: str, after: int) -> int:
+        """How many rows these changes have together."""
         ...
 
     def forgotten(self, generation: int, view: str) -> ViewChange | None:
         """The last change of a view that is no longer kept, without its runs; None if all are."""
         ...
 
-    def batch_at(self, generation: int, position: Position) -> int:
-        """The last batch of a generation that does not go beyond a position, of those that are kept; 0 without one."""
+    def batch_at(self, generation: int, view: str, position: Position) -> int:
+        """The last batch of a generation that does not go beyond a position, as far as is kept; 0 without one.
+
+        No change of the view that is kept lies between that batch and the position.
+        """
+        ...
+
+    def is_kept(self, generation: int, view: str) -> bool:
+        """Whether a view's content and changes are kept; of a generation long retired only what followers need is."""
+        ...
+
+    def holds(self) -> list[Hold]:
+        """What is kept for each follower."""
         ...
 
 
@@ -128,6 +158,10 @@ class ViewStore(ABC):
         """
 
     @abstractmethod
+    def check_epoch(self, epoch: int) -> None:
+        """Raises `Fenced` if another driver has taken over since this epoch, for a driver with nothing to commit."""
+
+    @abstractmethod
     def open_generation(self, fingerprint: str, definition: Definition) -> Generation:
         """The generation with this fingerprint, or a new one that is building until a commit promotes it.
 
@@ -154,9 +188,22 @@ class ViewStore(ABC):
     def collect(self) -> Collected:
         """Removes what nobody needs: old changes, generations long retired, blobs that nothing names.
 
-        For the driver, between two batches. Changes that are kept may move into fewer blobs. How long things are kept
-        is said by the constants of this module.
+        For the driver, between two batches. Changes that are kept may move into fewer blobs, and those that only
+        followers need may be squashed: several, one after the other, become the difference that they made together. How
+        long and how large is said by the constants of this module.
         """
+
+    @abstractmethod
+    def hold(self, follower: str, view: str, places: Mapping[int, int], batch: int) -> int:
+        """Keeps what a follower has still to get of a view, and nothing that it held before. For any process.
+
+        `places` has the batch up to which it certainly has every change, by generation. Of the newest of them it was
+        handed everything up to `batch`; it may take what comes up to the batch that this returns, and then asks again.
+        """
+
+    @abstractmethod
+    def release(self, kept: Mapping[str, str]) -> None:
+        """Keeps nothing any longer for followers other than these, each with its view. For the driver."""
 
     @abstractmethod
     def delete_state(self) -> None:

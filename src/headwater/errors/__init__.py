@@ -11,6 +11,7 @@
     |  |- UnknownGroup
     |  |- GroupActive              a consumer group cannot be moved or deleted under its members
     |  |- Fenced                   a newer holder has this producer, partition or lease
+    |  |- AlreadyRunning           another process runs the application
     |  |- OutOfSequence            a producer skipped a sequence number
     |  |- Conflict                 a bookmark was not what the commit expected; nothing was committed
     |  |- RecordsGone              retention deleted the records asked for
@@ -138,6 +139,7 @@ from headwater.errors.storage import (
     TooManyOpenFiles,
 )
 from headwater.errors.views import (
+    AlreadyRunning,
     InvariantBroken,
     NotYet,
     RecordFailed,
@@ -153,6 +155,7 @@ from headwater.errors.views import (
 )
 
 __all__ = [
+    "AlreadyRunning",
     "AnswerLost",
     "ArchiveUnavailable",
     "BlobMissing",

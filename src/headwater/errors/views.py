@@ -36,6 +36,20 @@ class StoreUnusable(ExternalError):
         self.path, self.reason, self.damaged = path, reason, damaged
 
 
+class AlreadyRunning(UsageError):
+    """Another process runs the application, and this one was not told to take over from it."""
+
+    code = "already_running"
+
+    def __init__(self, application: str, pid: int | None = None, host: str = "", since: str = "") -> None:
+        who = "another process" if pid is None else f"process {pid} on {host}, since {since}"
+        super().__init__(
+            f"Application {application!r} is already running: {who}.",
+            hint="End it, or take over from it: app.run(take_over=True), or `headwater run --take-over`.",
+        )
+        self.application, self.pid, self.host, self.since = application, pid, host, since
+
+
 class StoreOutdated(UsageError):
     """The store of a pipeline is in a format that this version does not read."""
 

@@ -3,14 +3,62 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from headwater.errors import UsageError
 from headwater.log.embedded.catalog import Durability
+from headwater.log.embedded.directory import has_log
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.port import Log
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How logs are opened while an application is loaded.
+
+    A relative path is relative to `base`, or else to the current directory. Without `creates` no log is created, and no
+    upkeep is done; a log in the `stand_in` directory takes the place of one that is missing.
+    """
+
+    base: Path | None = None
+    creates: bool = True
+    stand_in: Path | None = None
+
+    def may_write(self, directory: Path) -> bool:
+        """Whether topics may be created in the log of a directory."""
+        return self.creates or directory == self.stand_in
+
+    def place(self, address: str | os.PathLike[str]) -> Path:
+        """Where the log with this path is. Raises `UsageError` if it is missing and may not be created."""
+        path = Path(address) if self.base is None else self.base / address
+        if self.creates or has_log(path):
+            return path
+        if self.stand_in is not None:
+            return self.stand_in
+        raise UsageError(f"There is no log at {path} yet.", hint="Start the application with `headwater run`.")
+
+
+_opening: ContextVar[Opening | None] = ContextVar("opening", default=None)
+
+
+def opening() -> Opening:
+    """How logs are opened at the moment."""
+    return _opening.get() or Opening()
+
+
+@contextmanager
+def opened_as(how: Opening) -> Iterator[None]:
+    """Within the block, `open_log` opens logs in this way."""
+    before = _opening.set(how)
+    try:
+        yield
+    finally:
+        _opening.reset(before)
 
 
 def open_log(
@@ -28,7 +76,7 @@ def open_log(
     """
     scheme, colon, rest = str(address).partition(":")
     if not isinstance(address, str) or not colon or not (scheme in _OPENERS or rest.startswith("//")):
-        return EmbeddedLog(address, create=create, durability=durability, upkeep=upkeep)
+        return _open_directory(address, create, durability, upkeep)
     opener = _OPENERS.get(scheme)
     if opener is None:
         raise UsageError(
@@ -42,7 +90,18 @@ def _open_file(url: str, create: bool, durability: Durability, upkeep: bool) -> 
     parts = urlsplit(url)
     if parts.netloc not in ("", "localhost") or not parts.path or parts.query or parts.fragment:
         raise UsageError(f"{url!r} is not the URL of a directory.", hint="Write it as file:///path/to/the/log.")
-    return EmbeddedLog(Path(unquote(parts.path)), create=create, durability=durability, upkeep=upkeep)
+    return _open_directory(Path(unquote(parts.path)), create, durability, upkeep)
+
+
+def _open_directory(
+    address: str | os.PathLike[str],
+    create: bool,  # noqa: FBT001
+    durability: Durability,
+    upkeep: bool,  # noqa: FBT001
+) -> Log:
+    how = opening()
+    place = how.place(address)
+    return EmbeddedLog(place, create=create, durability=durability, upkeep=upkeep and how.creates)
 
 
 _OPENERS: dict[str, Callable[[str, bool, Durability, bool], Log]] = {"file": _open_file}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headwater.errors import (
+    AlreadyRunning,
     BufferFull,
     Conflict,
     Determinate,
@@ -40,6 +41,7 @@ STATUS: tuple[tuple[type[HeadwaterError], int], ...] = (
     (PositionGone, 410),
     (Fenced, 409),
     (GroupActive, 409),
+    (AlreadyRunning, 409),
     (Conflict, 409),
     (BufferFull, 429),
     (UsageError, 400),

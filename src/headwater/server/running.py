@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -243,10 +244,11 @@ def listen(address: Address) -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        raise UsageError(
-            f"Port {address.port} of {address.host} is not available: {error.strerror or error}.",
-            hint="Another process may be using it. Choose another port with --port, or 0 for any free one.",
-        ) from error
+        hint = "Choose another port with --port, or 0 for any free one."
+        if error.errno == errno.EADDRINUSE:
+            raise UsageError(f"Port {address.port} of {address.host} is already in use.", hint=hint) from error
+        reason = error.strerror or error
+        raise UsageError(f"Port {address.port} of {address.host} is not available: {reason}.", hint=hint) from error
     return listening
 
 

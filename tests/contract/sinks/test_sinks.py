@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.engine.embedded import followers
 from headwater.engine.embedded import store as store_module
 from headwater.engine.reading import Reader
 from headwater.engine.sinks.port import Start
@@ -133,6 +134,8 @@ def test_changes_that_are_not_kept_any_more_are_a_gap(
     monkeypatch.setattr(store_module, "HISTORY_BATCHES_MAX", 3)
     with feeding(directory, target, start) as made:
         until(lambda: made.at() == 1)
+    # As if the application had been run without this sink meanwhile.
+    driver.store.release({})
     for number in range(30):
         publish(driver, (f"row {number}", 1))
     driver.store.collect()
@@ -142,6 +145,40 @@ def test_changes_that_are_not_kept_any_more_are_a_gap(
         until(lambda: target.rows().get("last") == 1)
         assert "begins again" in made.said[0]
     assert target.rows() == (content(directory) if start == "content" else {"last": 1})
+
+
+@pytest.mark.parametrize("bytes_max", [1 << 20, 0], ids=["change by change", "squashed"])
+@pytest.mark.parametrize("start", ["now", "content"])
+def test_a_target_that_was_away_for_long_gets_what_it_missed(
+    directory: Path,
+    driver: Driver,
+    target: Target,
+    start: Start,
+    bytes_max: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Longer than the history is kept: nothing begins again, and what came and went meanwhile does not come."""
+    monkeypatch.setattr(store_module, "HISTORY_BATCHES_MAX", 3)
+    monkeypatch.setattr(store_module, "CHANGES_BYTES_MAX", bytes_max)
+    monkeypatch.setattr(followers, "HELD_CHANGES", 2)
+    with feeding(directory, target, start) as made:
+        until(lambda: made.at() == 1)
+        publish(driver, ("seen", 1))
+        until(lambda: made.at() == 2)
+    for number in range(30):
+        publish(driver, (f"row {number}", 1), *([(f"row {number - 1}", -1)] if number else []))
+        driver.store.collect()
+    with driver.store.read() as look:
+        kept = look.changes(driver.generation, "v", 2)
+    # What it may be taking, the squashed rest, and the history.
+    assert len(kept) == 30 if bytes_max else len(kept) <= 2 + 1 + 3
+    with feeding(directory, target, start) as made:
+        until(lambda: made.at() == driver.batch)
+        assert made.said == []
+        publish(driver, ("last", 1))
+        until(lambda: target.rows().get("last") == 1)
+    expected = content(directory) if start == "content" else {"seen": 1, "row 29": 1, "last": 1}
+    assert {text: weight for text, weight in target.rows().items() if weight} == expected
 
 
 def test_nothing_is_delivered_that_cannot_be_written_down(

@@ -30,7 +30,7 @@ class TestBeforeTheFirstCommit:
             assert (store.current(), store.generations()) == (None, [])
             with store.read() as look:
                 assert (look.runs(1), look.published(1), look.excluded(1), look.changes(1, "v", 0)) == ([], [], [], [])
-                assert (look.forgotten(1, "v"), look.batch_at(1, at(5))) == (None, 0)
+                assert (look.forgotten(1, "v"), look.batch_at(1, "v", at(5))) == (None, 0)
 
     def test_a_reader_sees_it_as_soon_as_it_is_there(self, address: str) -> None:
         with open_store(address, create=False) as reader:
@@ -209,7 +209,7 @@ class TestCollect:
             assert forgotten is not None
             assert (forgotten.batch, forgotten.position) == (3, at(3))
             assert [one.batch for one in look.changes(driver.generation, "v", 0)] == [4]
-            assert [look.batch_at(driver.generation, at(position)) for position in (3, 4, 9)] == [0, 4, 4]
+            assert [look.batch_at(driver.generation, "v", at(position)) for position in (3, 4, 9)] == [0, 4, 4]
         with Subscription(store.address, "v", at(2)) as subscription, pytest.raises(ViewPositionGone):
             subscription.poll()
         driver.close()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import timedelta
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from rich.console import Console
 
+from headwater.cli import app_progress
 from headwater.cli.app_progress import Board, display, progress_json, progress_line
 from headwater.engine.manifest import Size
 from headwater.engine.pipeline import Progress
@@ -70,11 +73,47 @@ def test_on_the_live_table() -> None:
     assert lines[3:] == [["revenue", "2", "2", "1", "KiB"], ["quiet", "0", "0", "512", "B"]]
 
 
-@pytest.mark.parametrize("as_json", [True, False])
-def test_without_a_terminal_there_is_a_line_per_batch(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
-    with display("shop", ["revenue"], as_json=as_json) as show:
+def test_as_json_there_is_a_line_per_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    with display("shop", ["revenue"], as_json=True) as show:
         show(batch())
         show(batch())
     out, err = capsys.readouterr()
-    assert len((out if as_json else err).splitlines()) == 2
-    assert (err if as_json else out) == ""
+    assert (len(out.splitlines()), err) == (2, "")
+
+
+def test_without_a_terminal_there_is_a_line_with_a_time_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet = replace(batch(), excluded=[])
+    with display("shop", ["revenue"], as_json=False) as show:
+        for _ in range(641):
+            show(quiet)
+        show(batch())
+        show(quiet)
+    out, err = capsys.readouterr()
+    times, lines = zip(*(line.split(" ", 1) for line in err.splitlines()), strict=True)
+    assert all(datetime.fromisoformat(each) <= datetime.now(UTC) for each in times)
+    assert (out, lines) == (
+        "",
+        (
+            "Batch 3: 1,000 records, 2 changed rows of views in 0.5s; position 12, up to date.",
+            "641 batches: 641,000 records, 1,282 changed rows of views; position 12, up to date; 1 record set aside.",
+            "Batch 3: 1,000 records, 2 changed rows of views in 0.5s; position 12, up to date.",
+        ),
+    )
+
+
+def test_the_last_batches_before_a_pause_are_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app_progress, "DIGEST_SECONDS", 0.2)
+    monkeypatch.setattr(app_progress, "DIGEST_LOOK_SECONDS", 0.01)
+    with display("shop", ["revenue"], as_json=False) as show:
+        show(replace(batch(), excluded=[]))
+        show(replace(batch(behind=2), excluded=[]))
+        told = ""
+        deadline = time.monotonic() + 30
+        while "2 commits behind" not in told and time.monotonic() < deadline:
+            told += capsys.readouterr().err
+            time.sleep(0.01)
+        assert "2 commits behind" in told

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.log.embedded.log import EmbeddedLog
 from tests.unit.cli.app_sample import publish, write_application
 from tests.unit.cli.conftest import Run
 
@@ -52,6 +53,7 @@ def test_one_way_to_print(headwater: Run, published: Path) -> None:
 
 
 def test_nothing_is_published_yet(headwater: Run, app: Path) -> None:
+    EmbeddedLog(app.parent / "data").close()
     ran = headwater("query", app, "SELECT 1")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("error: Nothing is published yet.\nhint: `headwater run` brings the views there")

@@ -15,11 +15,14 @@ import pytest
 
 from headwater.app import App
 from headwater.cli.app_run import Ending
+from headwater.engine import presence
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.definition import Definition
+from headwater.engine.opening import open_store
 from headwater.errors import InternalError, RecordFailed, SparkStopped, WorkerLost
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.server.running import Server
+from headwater.system.heartbeat import Heart
 from tests.unit.cli.app_sample import definition, write_application
 from tests.unit.cli.conftest import Run
 from tests.webhooks.receiver import SECRET, receiving, until
@@ -82,6 +85,30 @@ def test_once_ends_when_the_views_are_there(headwater: Run, app: Path, program: 
     again = headwater("run", app, "--once", "--json")
     assert (again.code, again.out) == (0, "")
     assert again.err == "The views are at position 2; there was nothing to do.\n"
+
+
+def test_a_second_run_is_refused_unless_it_takes_over(
+    headwater: Run, app: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence, "ENDING_SECONDS_MAX", 0.1)
+    directory = app.parent / "data" / "pipelines" / "shop"
+    with presence.present(directory), Heart(directory):
+        ran = headwater("run", app, "--once")
+        assert (ran.code, ran.out) == (5, "")
+        assert f"Application 'shop' is already running: process {os.getpid()} on" in ran.err
+        assert "--take-over" in ran.err
+        assert headwater("run", app, "--once", "--take-over").code == 0
+
+
+def test_a_run_that_is_fenced_says_so_with_its_exit_code(headwater: Run, app: Path, program: Program) -> None:
+    def take_over(_: Batch) -> None:
+        with open_store(app.parent / "data" / "pipelines" / "shop") as store:
+            store.take_over()
+
+    program.on_run = take_over
+    ran = headwater("run", app, "--port", "0")
+    assert ran.code == 5
+    assert "was replaced by a newer one" in ran.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.log.embedded.log import EmbeddedLog
 from tests.unit.cli.app_sample import publish, write_application
 from tests.unit.cli.conftest import Run
 
@@ -42,6 +43,7 @@ def test_all_parts_of_an_operator_are_counted(headwater: Run, published: Path) -
 
 
 def test_there_may_be_none(headwater: Run, app: Path) -> None:
+    EmbeddedLog(app.parent / "data").close()
     assert headwater("state", app).err == "There is no state: the application did not run yet.\n"
     assert headwater("state", app, "--delete").err == "There is no state to delete.\n"
     assert not (app.parent / "data" / "pipelines" / "shop" / "store.db").exists()

@@ -54,6 +54,7 @@ class Packer:
     sequence: int
     mark: Mark | None
     _kind: Kind = "changes"
+    _squashed: bool = False
     _part: int = 0
     _position: str = ""
     _changes: list[str] = field(default_factory=list)
@@ -65,10 +66,14 @@ class Packer:
         return not self._changes
 
     def pack(self, changes: Changes, *, more: bool) -> Iterator[Message]:
-        """The messages that are full; and with what is left, unless there is more to come. Raises `CannotContinue`."""
+        """The messages that are full; and with what is left, unless there is more to come. Raises `CannotContinue`.
+
+        Squashed changes share no message with others.
+        """
+        if self._changes and (changes.snapshot or changes.squashed):
+            yield self._message(complete=True)
+        self._squashed = changes.squashed
         if changes.snapshot:
-            if self._changes:
-                yield self._message(complete=True)
             self._kind, self._part, self.mark = "snapshot", 1, None
             self._position = str(changes.position)
         yield from self._take(changes)
@@ -76,8 +81,9 @@ class Packer:
         if changes.snapshot:
             yield self._message(complete=True)
             self._kind = "changes"
-        elif self._changes and not more:
+        elif self._changes and (changes.squashed or not more):
             yield self._message(complete=True)
+        self._squashed = False
 
     def gap(self, mark: Mark, reason: str) -> Message:
         """A message that says that changes up to a mark are not known any more."""
@@ -115,6 +121,7 @@ class Packer:
             "position": self._position,
             "complete": complete,
             **({"part": self._part} if self._kind == "snapshot" else {}),
+            **({"squashed": True} if self._squashed else {}),
             **more,
         }
         head = json.dumps(about, ensure_ascii=False, separators=(",", ":"))

@@ -36,7 +36,7 @@ from headwater.system.sqlite import (
 from headwater.system.storage import Storage, storage_error
 from headwater.system.witness import Witness
 
-FORMAT = 3
+FORMAT = 4
 BUSY_SECONDS_MAX = 30.0
 NAME, WITNESS = "store.db", "store.witness"
 FILES = (NAME, f"{NAME}-wal", f"{NAME}-shm", WITNESS)
@@ -60,7 +60,8 @@ CREATE TABLE generations (
     promoted_batch INTEGER,
     promoted_position TEXT,
     created_at INTEGER NOT NULL,
-    retired_at INTEGER
+    retired_at INTEGER,
+    stripped INTEGER NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX one_current_generation ON generations (status) WHERE status = 'current';
 CREATE TABLE runs (
@@ -90,7 +91,16 @@ CREATE TABLE changes (
     position TEXT NOT NULL,
     run TEXT NOT NULL,
     file TEXT NOT NULL,
+    first_position TEXT,
     PRIMARY KEY (generation, view, batch, number)
+) WITHOUT ROWID;
+CREATE TABLE followers (
+    name TEXT NOT NULL,
+    view TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    low INTEGER NOT NULL,
+    high INTEGER NOT NULL,
+    PRIMARY KEY (name, generation)
 ) WITHOUT ROWID;
 CREATE TABLE forgotten (
     generation INTEGER NOT NULL,

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, cast
 
 from headwater.engine.definition import Definition
-from headwater.engine.publication import BatchStats, Excluded, Generation, Publication, Status, ViewChange
+from headwater.engine.publication import BatchStats, Excluded, Generation, Hold, Publication, Status, ViewChange
 from headwater.engine.runs import Run
 from headwater.model.position import Position
 from headwater.system.sqlite import Connection
+
+NO_RUN = "[]"
+"""What stands in the place of a run where several changes came to nothing together."""
 
 _GENERATION = (
     "SELECT id, fingerprint, definition, status, batch, position, promoted_position, created_at FROM generations"
@@ -59,15 +64,29 @@ class DatabaseLook:
         query = "SELECT view, topic, partition, offset, reason FROM excluded WHERE generation = ?"
         return [Excluded(*row) for row in self._tx.execute(query, (generation,))]
 
-    def changes(self, generation: int, view: str, after: int) -> list[ViewChange]:
-        runs: dict[tuple[int, str], list[Run]] = {}
+    def changes(self, generation: int, view: str, after: int, until: int | None = None) -> list[ViewChange]:
+        found: dict[int, tuple[str, str | None, list[Run]]] = {}
         query = (
-            "SELECT batch, position, run FROM changes WHERE generation = ? AND view = ? AND batch > ?"
-            " ORDER BY batch, number"
+            "SELECT batch, position, first_position, run FROM changes"
+            " WHERE generation = ? AND view = ? AND batch > ? AND batch <= ? ORDER BY batch, number"
         )
-        for batch, position, run in self._tx.execute(query, (generation, view, after)):
-            runs.setdefault((batch, position), []).append(Run.from_json(json.loads(run)))
-        return [ViewChange(batch, Position.parse(position), tuple(found)) for (batch, position), found in runs.items()]
+        last = sys.maxsize if until is None else until
+        for batch, position, first, text in self._tx.execute(query, (generation, view, after, last)):
+            runs = found.setdefault(batch, (position, first, []))[2]
+            if text != NO_RUN:
+                runs.append(Run.from_json(json.loads(text)))
+        return [
+            ViewChange(batch, Position.parse(position), tuple(runs), None if first is None else Position.parse(first))
+            for batch, (position, first, runs) in found.items()
+        ]
+
+    def changed_rows(self, generation: int, view: str, after: int) -> int:
+        (rows,) = self._tx.execute(
+            "SELECT coalesce(sum(json_extract(run, '$[5]')), 0) FROM changes"
+            " WHERE generation = ? AND view = ? AND batch > ?",
+            (generation, view, after),
+        ).fetchall()[0]
+        return int(rows)
 
     def forgotten(self, generation: int, view: str) -> ViewChange | None:
         row = self._tx.execute(
@@ -75,10 +94,32 @@ class DatabaseLook:
         ).fetchone()
         return None if row is None else ViewChange(row[0], Position.parse(row[1]), ())
 
-    def batch_at(self, generation: int, position: Position) -> int:
-        query = "SELECT batch, position FROM published WHERE generation = ? ORDER BY batch DESC"
-        found = (batch for batch, at in self._tx.execute(query, (generation,)) if Position.parse(at) <= position)
-        return next(found, 0)
+    def batch_at(self, generation: int, view: str, position: Position) -> int:
+        # What was published is forgotten before the changes that are kept for followers.
+        query = (
+            "SELECT batch, position FROM published WHERE generation = ?"
+            " UNION SELECT batch, position FROM changes WHERE generation = ? AND view = ? ORDER BY batch"
+        )
+        rows = self._tx.execute(query, (generation, generation, view)).fetchall()
+        number = bisect_left(rows, True, key=lambda row: not Position.parse(row[1]) <= position)
+        return int(rows[number - 1][0]) if number else 0
+
+    def is_kept(self, generation: int, view: str) -> bool:
+        # A stripped generation has only the views that it is kept for.
+        query = (
+            "SELECT 1 FROM generations WHERE id = ? AND (NOT stripped"
+            " OR EXISTS (SELECT 1 FROM followers f WHERE f.generation = id AND f.view = ?))"
+        )
+        return self._tx.execute(query, (generation, view)).fetchone() is not None
+
+    def holds(self) -> list[Hold]:
+        query = (
+            "SELECT name, view, generation, low, high,"
+            " (SELECT coalesce(sum(json_extract(run, '$[6]')), 0) FROM changes c"
+            " WHERE c.generation = f.generation AND c.view = f.view AND c.batch > f.low)"
+            " FROM followers f ORDER BY name, generation"
+        )
+        return [Hold(*row) for row in self._tx.execute(query)]
 
 
 class NoLook:
@@ -102,14 +143,23 @@ class NoLook:
     def excluded(self, generation: int) -> list[Excluded]:
         return []
 
-    def changes(self, generation: int, view: str, after: int) -> list[ViewChange]:
+    def changes(self, generation: int, view: str, after: int, until: int | None = None) -> list[ViewChange]:
         return []
+
+    def changed_rows(self, generation: int, view: str, after: int) -> int:
+        return 0
 
     def forgotten(self, generation: int, view: str) -> None:
         return None
 
-    def batch_at(self, generation: int, position: Position) -> int:
+    def batch_at(self, generation: int, view: str, position: Position) -> int:
         return 0
+
+    def is_kept(self, generation: int, view: str) -> bool:
+        return False
+
+    def holds(self) -> list[Hold]:
+        return []
 
 
 @lru_cache(maxsize=16)

@@ -44,7 +44,9 @@ def pack(database: Database, blobs: Blobs) -> int:
 
 def _unpacked(database: Database) -> dict[str, dict[Run, _Row]]:
     """The small changes that lie in files of batches, by file."""
-    query = "SELECT generation, view, batch, number, run FROM changes WHERE file NOT GLOB ? ORDER BY batch"
+    query = (
+        "SELECT generation, view, batch, number, run FROM changes WHERE file NOT GLOB ? AND file != '' ORDER BY batch"
+    )
     found: dict[str, dict[Run, _Row]] = {}
     with database.read() as tx:
         for generation, view, batch, number, text in tx.execute(query, (f"{PACK}-*",)):

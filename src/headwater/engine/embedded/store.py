@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -17,12 +17,15 @@ from headwater.engine.blobs import Blobs
 from headwater.engine.definition import Definition
 from headwater.engine.embedded.blobs import LocalBlobs
 from headwater.engine.embedded.database import FILES, NAME, Database, is_prepared
+from headwater.engine.embedded.followers import forget_changes, forget_generations, hold, release
 from headwater.engine.embedded.look import DatabaseLook, NoLook
 from headwater.engine.embedded.packing import pack
+from headwater.engine.embedded.squashing import squash
 from headwater.engine.manifest import Manifest, replacement
 from headwater.engine.publication import BatchCommit, Collected, Excluded, Generation
 from headwater.engine.runs import Run
 from headwater.engine.view_store import (
+    CHANGES_BYTES_MAX,
     GRACE,
     HISTORY_AGE_MAX,
     HISTORY_BATCHES_MAX,
@@ -103,6 +106,10 @@ class EmbeddedViewStore(ViewStore):
             epoch: int = tx.execute("SELECT epoch FROM pipeline").fetchone()[0]
         return epoch
 
+    def check_epoch(self, epoch: int) -> None:
+        with self._database.read() as tx:
+            self._check_epoch(tx, epoch)
+
     def open_generation(self, fingerprint: str, definition: Definition) -> Generation:
         now = self._clock.now()
         with self._database.write() as tx:
@@ -163,8 +170,9 @@ class EmbeddedViewStore(ViewStore):
     def collect(self) -> Collected:
         now = self._clock.now()
         with self._database.write() as tx:
-            generations = _forget_generations(tx, now - RETIRED_KEPT // _MICROSECOND)
-            changes = _forget_changes(tx, now - HISTORY_AGE_MAX // _MICROSECOND)
+            generations = forget_generations(tx, now - RETIRED_KEPT // _MICROSECOND)
+            changes, limits = forget_changes(tx, now - HISTORY_AGE_MAX // _MICROSECOND, HISTORY_BATCHES_MAX)
+        squash(self._database, self._blobs, limits, CHANGES_BYTES_MAX)
         pack(self._database, self._blobs)
         # Files go in a last transaction: not before the rows that named them are gone for good, and while nobody can
         # commit. It writes something for the same reason as `take_over`.
@@ -173,10 +181,21 @@ class EmbeddedViewStore(ViewStore):
             files, size = self._remove_unnamed(_named_files(tx), now)
         return Collected(files, size, changes, generations)
 
+    def hold(self, follower: str, view: str, places: Mapping[int, int], batch: int) -> int:
+        database = self._found()
+        if database is None:
+            raise UsageError("There is no store yet.", hint="Hold changes of a view that was published.")
+        with database.write() as tx:
+            return hold(tx, follower, view, places, batch)
+
+    def release(self, kept: Mapping[str, str]) -> None:
+        with self._database.write() as tx:
+            release(tx, kept)
+
     def delete_state(self) -> None:
         with self._database.write() as tx:
             tx.execute("UPDATE pipeline SET epoch = epoch + 1")
-            for table in ("generations", "runs", "published", "changes", "forgotten", "excluded"):
+            for table in ("generations", "runs", "published", "changes", "forgotten", "excluded", "followers"):
                 tx.execute(f"DELETE FROM {table}")
         self._manifests.clear()
         with self._database.write() as tx:
@@ -304,7 +323,7 @@ def _add_runs(tx: Connection, generation: int, runs: Sequence[Run]) -> None:
 
 def _add_changes(tx: Connection, commit: BatchCommit) -> None:
     tx.executemany(
-        "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
         [
             (commit.generation, view, commit.batch, number, str(commit.position), json.dumps(run.to_json()), run.file)
             for view, runs in commit.changes.items()
@@ -333,35 +352,5 @@ def _promote(tx: Connection, generation: int, position: Position, now: int) -> N
     )
 
 
-def _forget_generations(tx: Connection, before: int) -> int:
-    query = "SELECT id FROM generations WHERE status = 'retired' AND retired_at < ?"
-    gone = [number for (number,) in tx.execute(query, (before,))]
-    for number in gone:
-        for table in ("runs", "published", "changes", "forgotten", "excluded"):
-            tx.execute(f"DELETE FROM {table} WHERE generation = ?", (number,))
-        tx.execute("DELETE FROM generations WHERE id = ?", (number,))
-    return len(gone)
-
-
-def _forget_changes(tx: Connection, before: int) -> int:
-    """Forgets the batches that are too many or too old, and remembers up to where each view's changes are gone."""
-    count = 0
-    for number, last in tx.execute("SELECT id, batch FROM generations").fetchall():
-        (old,) = tx.execute(
-            "SELECT coalesce(max(batch), 0) FROM published WHERE generation = ? AND published_at < ?", (number, before)
-        ).fetchone()
-        # The last batch stays, whatever its age: it tells when the views were last published.
-        limit = min(max(old, last - HISTORY_BATCHES_MAX), last - 1)
-        tx.execute(
-            "INSERT OR REPLACE INTO forgotten SELECT generation, view, max(batch), position FROM changes"
-            " WHERE generation = ? AND batch <= ? GROUP BY view",
-            (number, limit),
-        )
-        tx.execute("DELETE FROM changes WHERE generation = ? AND batch <= ?", (number, limit))
-        count += tx.changes()
-        tx.execute("DELETE FROM published WHERE generation = ? AND batch <= ?", (number, limit))
-    return count
-
-
 def _named_files(tx: Connection) -> set[str]:
-    return {file for (file,) in tx.execute("SELECT file FROM runs UNION SELECT file FROM changes")}
+    return {file for (file,) in tx.execute("SELECT file FROM runs UNION SELECT file FROM changes")} - {""}

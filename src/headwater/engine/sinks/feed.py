@@ -87,7 +87,7 @@ class Feed(Part):
     def subscribe(self, mark: Mark | None) -> Subscription:
         """The changes behind a mark; with the content first if there is none."""
         after, generation = (None, None) if mark is None else (mark.position, mark.generation)
-        return Subscription(self._directory, self.view, after, generation=generation)
+        return Subscription(self._directory, self.view, after, generation=generation, follower=self.name)
 
     def delay(self, attempts: int, failure: TargetFailed) -> float:
         """Seconds before the next attempt."""
@@ -232,6 +232,9 @@ class _Run:
             return None, error
 
     def _next(self, subscription: Subscription, seconds: float) -> Changes | None:
+        arrived = self._saved.mark
+        if arrived is not None:
+            subscription.confirm(arrived.position, arrived.generation)
         found = subscription.poll(timedelta(seconds=seconds))
         if found is not None and found.snapshot and self._feed.start == "now":
             raise UsageError("The columns of the view have changed.")

@@ -9,9 +9,14 @@ from headwater.log.embedded.catalog import WITNESS
 from headwater.system.storage import Storage, storage_error
 
 
+def has_log(directory: Path) -> bool:
+    """Whether there is a log in a directory."""
+    return (directory / "catalog.db").exists()
+
+
 def check_directory(directory: Path, storage: Storage, *, create: bool) -> None:
     """Makes the directory if it may be made. Raises `UsageError` if there is no log, and none may be made, in it."""
-    if (directory / "catalog.db").exists():
+    if has_log(directory):
         return
     if not create:
         raise UsageError(f"There is no log in {directory}.", hint="Create one with `headwater log init`.")
