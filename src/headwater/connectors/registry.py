@@ -22,7 +22,9 @@ _SINKS = {
 }
 
 _TARGETS = {
+    "OpenSearch": "headwater.connectors.opensearch.target:OpenSearch",
     "Postgres": "headwater.connectors.postgres.target.target:Postgres",
+    "Topic": "headwater.connectors.topics.target:Topic",
 }
 _TARGET_SCHEMES = {"postgresql": "Postgres", "postgres": "Postgres"}
 

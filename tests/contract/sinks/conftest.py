@@ -11,8 +11,10 @@ from headwater.engine.sinks import feed
 from headwater.log.opening import open_log
 from tests.contract.sinks.feeding import Keyed
 from tests.contract.sinks.keyed import MemorySystem, System
+from tests.contract.sinks.opensearch import OpenSearchSystem, stop_opensearch
 from tests.contract.sinks.postgres import PostgresSystem, stop_server
 from tests.contract.sinks.targets import FunctionTarget, Target, TransactionalTarget, WebhookTarget
+from tests.contract.sinks.topics import TopicSystem
 from tests.unit.engine.samples import Driver, Unsynced
 from tests.webhooks.sending import publish
 
@@ -24,7 +26,11 @@ TARGETS: dict[str, Callable[[], Target]] = {
 
 SYSTEMS: dict[str, Callable[[], System]] = {
     "memory": MemorySystem,
+    "opensearch": OpenSearchSystem,
     "postgres": PostgresSystem,
+    "topic-debezium": lambda: TopicSystem("debezium"),
+    "topic-json": lambda: TopicSystem("json"),
+    "topic-rows": lambda: TopicSystem("rows"),
 }
 
 
@@ -58,6 +64,7 @@ def driver(directory: Path) -> Iterator[Driver]:
 def servers() -> Iterator[None]:
     yield
     stop_server()
+    stop_opensearch()
 
 
 @pytest.fixture(params=sorted(SYSTEMS))
