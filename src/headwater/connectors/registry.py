@@ -23,8 +23,10 @@ _SINKS = {
 }
 
 _TARGETS = {
+    "OpenSearch": "headwater.connectors.opensearch.target:OpenSearch",
     "Postgres": "headwater.connectors.postgres.target.target:Postgres",
     "Redis": "headwater.connectors.redis.target:Redis",
+    "Topic": "headwater.connectors.topics.target:Topic",
 }
 _TARGET_SCHEMES = {"postgresql": "Postgres", "postgres": "Postgres", "redis": "Redis", "rediss": "Redis"}
 

@@ -11,9 +11,11 @@ from headwater.engine.sinks import feed
 from headwater.log.opening import open_log
 from tests.contract.sinks.feeding import Keyed
 from tests.contract.sinks.keyed import MemorySystem, System
+from tests.contract.sinks.opensearch import OpenSearchSystem, stop_opensearch
 from tests.contract.sinks.postgres import PostgresSystem, stop_server
 from tests.contract.sinks.redis import RedisSystem
 from tests.contract.sinks.targets import FunctionTarget, Target, TransactionalTarget, WebhookTarget
+from tests.contract.sinks.topics import TopicSystem
 from tests.unit.engine.samples import Driver, Unsynced
 from tests.webhooks.sending import publish
 
@@ -25,9 +27,13 @@ TARGETS: dict[str, Callable[[], Target]] = {
 
 SYSTEMS: dict[str, Callable[[], System]] = {
     "memory": MemorySystem,
+    "opensearch": OpenSearchSystem,
     "postgres": PostgresSystem,
     "redis-hash": lambda: RedisSystem("hash"),
     "redis-json": lambda: RedisSystem("json"),
+    "topic-debezium": lambda: TopicSystem("debezium"),
+    "topic-json": lambda: TopicSystem("json"),
+    "topic-rows": lambda: TopicSystem("rows"),
 }
 
 
@@ -61,6 +67,7 @@ def driver(directory: Path) -> Iterator[Driver]:
 def servers() -> Iterator[None]:
     yield
     stop_server()
+    stop_opensearch()
 
 
 @pytest.fixture(params=sorted(SYSTEMS))

@@ -1,0 +1,1 @@
+"""Topics of a log, the same or another one, that hold views."""
