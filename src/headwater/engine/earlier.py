@@ -58,13 +58,18 @@ def find_earlier(look: Look, views: Sequence[str], at: Position) -> Earlier:
         if before and after:
             raise ViewPositionBetween(view, str(at), str(before[-1]), str(after[0]))
         raise ViewPositionGone(view, str(at), str(positions[0]), reading=True)
-    batch = look.batch_at(seen.id, at)
     return Earlier(
         seen,
         at,
         {name: look.runs(seen.id, [arrangement_of(name)]) for name in views},
-        {name: [run for step in look.changes(seen.id, name, batch) for run in step.runs] for name in views},
+        {name: _runs_after(look, seen.id, name, at) for name in views},
     )
+
+
+def _runs_after(look: Look, generation: int, view: str, at: Position) -> list[Run]:
+    """The changes of a view behind a position."""
+    steps = look.changes(generation, view, look.batch_at(generation, view, at))
+    return [run for step in steps for run in step.runs]
 
 
 def _earliest(look: Look, kept: Sequence[Generation]) -> str:

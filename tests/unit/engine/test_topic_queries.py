@@ -48,7 +48,10 @@ def put(log: Log, *ids: int) -> Position:
 
 
 def ask(log: Log, reader: Reader, sql: str, at_least: Position | None = None) -> list[dict[str, object]]:
-    return query(reader, sql, topics=TopicRows(log), at_least=at_least, timeout=NOW).table.to_pylist()
+    rows: list[dict[str, object]] = query(
+        reader, sql, topics=TopicRows(log), at_least=at_least, timeout=NOW
+    ).table.to_pylist()
+    return rows
 
 
 def test_a_table_shows_its_newest_rows_and_a_stream_its_records(log: Log, reader: Reader) -> None:

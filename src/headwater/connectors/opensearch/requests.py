@@ -119,7 +119,7 @@ class Requests:
             headers={} if cluster.api_key is None else {"Authorization": f"ApiKey {cluster.api_key}"},
             timeout=seconds_max,
             pool_maxsize=1,
-            **({"ca_certs": cluster.ca_certificate} if secure else {}),
+            ca_certs=cluster.ca_certificate if secure else None,
         )
         self._turn, self._closed = threading.Lock(), False
         self._sockets: list[socket.socket] = []

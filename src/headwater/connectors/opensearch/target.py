@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -75,8 +76,8 @@ class OpenSearch(Target):
         self._position = Position(index, "", _NEVER)
         self._columns: pa.Schema | None = None
         self._delivery: Delivery | None = None
-        self._steps: Iterator[Callable[[], None]] = iter(())
-        self._step: Callable[[], None] | None = None
+        self._steps: Iterator[Callable[[], object]] = iter(())
+        self._step: Callable[[], object] | None = None
 
     def __repr__(self) -> str:
         return f"OpenSearch({self.address!r})"
@@ -138,15 +139,15 @@ class OpenSearch(Target):
         self._delivery, self._steps = delivery, self._steps_of(delivery, begun.version)
         self._step = next(self._steps, None)
 
-    def _steps_of(self, delivery: Delivery, version: int) -> Iterator[Callable[[], None]]:
+    def _steps_of(self, delivery: Delivery, version: int) -> Iterator[Callable[[], object]]:
         assert self._assignment is not None, "it was opened"
         key, total = self._assignment.key, delivery.upserts.num_rows
         for bulk in upserts(delivery.upserts, key, version):
-            yield lambda bulk=bulk: self._put(delivery.upserts, bulk, version)
+            yield partial(self._put, delivery.upserts, bulk, version)
             if delivery.content:
                 self._assignment.progress(bulk.places[-1] + 1, total)
         for bulk in deletes(key_texts(delivery.deletes, key), version):
-            yield lambda bulk=bulk: self._bulk(bulk)
+            yield partial(self._bulk, bulk)
         if delivery.content:
             yield lambda: self._clean(version)
         if self._refresh:

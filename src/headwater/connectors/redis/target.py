@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import ClassVar, get_args
+from typing import ClassVar, cast, get_args
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -179,7 +179,8 @@ class Redis(Target):
         cursor = 0
         while True:
             cursor, part = self._redis.scan(cursor, match=escaped(self.prefix), count=1000)
-            fresh = [each for each in part if each not in seen]
+            # Redis gives bytes, because the connection does not decode; the driver's types allow for both.
+            fresh = [each for each in cast("list[bytes]", part) if each not in seen]
             seen.update(fresh)
             if fresh:
                 yield fresh

@@ -83,9 +83,9 @@ def _relation(catalyst: Catalyst, reference: Reference, rows: DataFrame) -> Java
     # Each reference has columns of its own: Spark gives new ones to a relation that is read twice, but not to what it
     # keeps as hidden.
     own = catalyst.analyzed(rows.select(*[F.col(f"`{name}`").alias(name) for name in rows.columns]))
-    visible, hidden = [], []
-    for column in catalyst.output(own):
-        (hidden if column.name in SQL_COLUMNS else visible).append(column)
+    columns = catalyst.output(own)
+    visible = [column for column in columns if column.name not in SQL_COLUMNS]
+    hidden = [column for column in columns if column.name in SQL_COLUMNS]
     shown = catalyst.plans.Project(catalyst.sequence(visible), own.java)
     tag = catalyst.module("org.apache.spark.sql.catalyst.plans.logical.Project").hiddenOutputTag()
     shown.setTagValue(tag, catalyst.sequence(catalyst.marked(column, _HIDDEN) for column in hidden))
