@@ -42,10 +42,11 @@ def reference() -> str:
     parts = [OPENING + codes]
     panel = ""
     own = [command for command in root.commands.values() if not hasattr(command, "commands")]
+    families = [each for each in root.commands.values() if hasattr(each, "commands") and each.name != "log"]
     for group, command in [
         *_log_commands(root.commands["log"]),
-        *(("capture ", each) for each in root.commands["capture"].commands.values()),
-        *(("", e) for e in own),
+        *((f"{family.name} ", each) for family in families for each in family.commands.values()),
+        *(("", each) for each in own),
     ]:
         if command.rich_help_panel != panel:
             panel = command.rich_help_panel

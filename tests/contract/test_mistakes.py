@@ -32,17 +32,17 @@ def ids(log: Log) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "rows",
+    "made",
     [
-        ({"id": number} for number in (1, 2)),
-        iter([{"id": 1}, {"id": 2}]),
-        pd.DataFrame({"id": [1, 2]}),
-        pa.table({"id": [1, 2]}).to_reader(),
+        lambda: ({"id": number} for number in (1, 2)),
+        lambda: iter([{"id": 1}, {"id": 2}]),
+        lambda: pd.DataFrame({"id": [1, 2]}),
+        lambda: pa.table({"id": [1, 2]}).to_reader(),
     ],
     ids=["generator", "iterator", "data frame", "Arrow reader"],
 )
-def test_anything_that_gives_rows_is_appended(log: Log, topic: str, rows: Any) -> None:
-    log.append(topic, rows)
+def test_anything_that_gives_rows_is_appended(log: Log, topic: str, made: Callable[[], Any]) -> None:
+    log.append(topic, made())
     assert ids(log) == [1, 2]
 
 

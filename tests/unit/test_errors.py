@@ -21,6 +21,7 @@ SIGNALS = {
     "headwater.engine.sinks.feed._Paused": "ends a feed until the next run",
     "headwater.engine.sinks.feed._Stopped": "ends a feed",
     "headwater.engine.sinks.port.CannotContinue": "a feed begins again",
+    "headwater.engine.sinks.port.PositionChanged": "a feed asks the target where it is",
     "headwater.model.coercion.Rejection": "becomes a rejected record",
     "headwater.model.strict_json.DuplicateKey": "becomes a rejected record",
     "headwater.server.hub._Ended": "ends a subscriber's stream",

@@ -71,7 +71,7 @@ def register(app: typer.Typer) -> None:
             "    --key id --partitions 4 --event-time at --retention-age 7d --dead-letter orders.dead",
             'headwater log create ./data customers "id bigint, name string" --key id --cleanup compact',
             'headwater log create ./data clicks "user_id bigint, url string" --partitions 4 --partition-by user_id',
-            'headwater log create ./data clicks "url string" --archive ./archive --retention-age 7d',
+            'headwater log create ./data visits "url string" --archive ./archive --retention-age 7d',
         ),
     )(create)
     app.command(rich_help_panel=PANEL, epilog=examples("headwater log topics ./data"))(topics)

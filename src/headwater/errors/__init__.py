@@ -60,7 +60,8 @@
     |  |- Indeterminate            it may have happened: look before trying again
     |  |  `- AnswerLost            a client's connection failed before its request was answered
     |  |  `- TargetFailed          a delivery to the target of a sink did not arrive, or may not have
-    |  |     `- KeyRepeated        a view that is sunk by key has several rows of one key
+    |  |     |- KeyRepeated        a view that is sunk by key has several rows of one key
+    |  |     `- TableRemoved       the table of a sink's target does not exist any more
     |  |- Corrupt                  committed data cannot be read back: stop and repair
     |  |  `- StateCorrupt          state of a view cannot be read back: delete it, and it is rebuilt
     |  |- SlotLost                 a database has thrown away changes that were not captured yet
@@ -112,7 +113,7 @@ from headwater.errors.queries import (
     UnsupportedQuery,
 )
 from headwater.errors.requests import AnswerLost, Declined, Refused, RequestRefused, ServerUnavailable, TokensUnusable
-from headwater.errors.sinks import KeyRepeated, TargetFailed
+from headwater.errors.sinks import KeyRepeated, TableRemoved, TargetFailed
 from headwater.errors.sources import (
     CaptureDropped,
     CaptureOvertaken,
@@ -213,6 +214,7 @@ __all__ = [
     "StoreBusy",
     "StoreOutdated",
     "StoreUnusable",
+    "TableRemoved",
     "TargetFailed",
     "TokensUnusable",
     "TooManyOpenFiles",

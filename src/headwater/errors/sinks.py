@@ -25,6 +25,15 @@ class TargetFailed(Indeterminate):
         self.reason, self.kind, self.retry_after = reason, kind, retry_after
 
 
+class TableRemoved(TargetFailed):
+    """The table of a target, or the one with its position, does not exist any more."""
+
+    code = "table_removed"
+
+    def __init__(self) -> None:
+        super().__init__("The table was removed")
+
+
 class KeyRepeated(TargetFailed):
     """A view that is sunk by key has several rows of one key, so no target can hold it. `keys` has some of them."""
 

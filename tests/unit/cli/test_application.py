@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +17,26 @@ from headwater.errors import DiskFull, InternalError, UsageError
 from tests.unit.cli.conftest import Run
 
 
-def commands() -> list[str]:
-    group: Any = get_command(app)
-    return sorted(group.commands["log"].commands)
+def commands_of(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The full name of every command below a group."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands_of(command, (*path, name))
+        else:
+            yield (*path, name)
 
 
-def application_commands() -> list[str]:
-    group: Any = get_command(app)
-    return sorted(set(group.commands) - {"log", "capture"})
-
-
-def capture_commands() -> list[str]:
-    group: Any = get_command(app)
-    return sorted(group.commands["capture"].commands)
+COMMANDS = sorted(commands_of(get_command(app)))
+LOG_COMMANDS = [command for command in COMMANDS if command[0] == "log"]
+# What a command needs beside the log, where it needs anything.
+ARGUMENTS: dict[str, list[object]] = {
+    "create": ["t", "a int"],
+    "alter": ["t", "--partitions", "2"],
+    "iceberg": ["t", "--catalog", "sqlite:///c.db", "--table", "a.t"],
+    "groups reset": ["g", "--to", "earliest"],
+    **{name: ["g"] for name in ("groups show", "groups delete")},
+    **{name: ["t"] for name in ("drop", "describe", "read", "seal", "compact")},
+}
 
 
 def test_the_version_is_printed(headwater: Run) -> None:
@@ -37,39 +45,16 @@ def test_the_version_is_printed(headwater: Run) -> None:
     assert ran.out.startswith("headwater ")
 
 
-def test_every_command_that_was_promised_is_there() -> None:
-    topics = {"init", "topics", "create", "alter", "drop", "describe"}
-    records, groups = {"append", "read"}, {"groups", "lag"}
-    care = {"seal", "compact", "retain", "check", "repair"}
-    assert set(commands()) == topics | records | groups | care
-    assert set(application_commands()) == {"run", "serve", "token", "query", "explain", "verify", "state", "demo"}
-    assert set(capture_commands()) == {"run", "check", "status", "snapshot", "pause", "resume", "audit", "drop"}
-
-
-@pytest.mark.parametrize("command", capture_commands())
-def test_every_command_of_capture_has_help_with_an_example(headwater: Run, command: str) -> None:
-    ran = headwater("capture", command, "--help")
-    assert (ran.code, ran.err) == (0, "")
-    assert f"headwater capture {command} app.py" in ran.out
-
-
-@pytest.mark.parametrize("command", commands())
-def test_every_command_has_help_with_an_example(headwater: Run, command: str) -> None:
-    ran = headwater("log", command, "--help")
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example(headwater: Run, command: tuple[str, ...]) -> None:
+    ran = headwater(*command, "--help")
     assert (ran.code, ran.err) == (0, "")
     assert "Example" in ran.out
-    assert f"headwater log {command} ./data" in ran.out
+    given = "" if command == ("demo",) else " ./data" if command in LOG_COMMANDS else " app.py"
+    assert f"headwater {' '.join(command)}{given}" in ran.out
 
 
-@pytest.mark.parametrize("command", application_commands())
-def test_every_command_for_applications_has_help_with_an_example(headwater: Run, command: str) -> None:
-    ran = headwater(command, "--help")
-    assert (ran.code, ran.err) == (0, "")
-    assert (f"headwater {command}" if command == "demo" else f"headwater {command} app.py") in ran.out
-    assert "bool" not in ran.out
-
-
-@pytest.mark.parametrize("arguments", [(), ("log",), *(("log", command) for command in commands())])
+@pytest.mark.parametrize("arguments", [(), ("log",), *COMMANDS], ids=" ".join)
 def test_help_shows_no_type_for_a_flag(headwater: Run, arguments: tuple[str, ...]) -> None:
     shown = headwater(*arguments, "--help").out
     assert "--help" in shown
@@ -103,15 +88,10 @@ def test_a_wrong_command_line_is_a_sentence_and_a_hint(
     assert last.startswith("hint: `headwater")
 
 
-@pytest.mark.parametrize("command", [c for c in commands() if c != "init"])
-def test_no_command_but_init_makes_a_log(headwater: Run, tmp_path: Path, command: str) -> None:
-    given: dict[str, list[object]] = {
-        "create": ["t", "a int"],
-        "alter": ["t", "--partitions", "2"],
-        "append": ["t", written(tmp_path / "a.jsonl")],
-        **{name: ["t"] for name in ("drop", "describe", "read", "seal", "compact")},
-    }
-    ran = headwater("log", command, tmp_path / "none", *given.get(command, []))
+@pytest.mark.parametrize("command", [c for c in LOG_COMMANDS if c != ("log", "init")], ids=" ".join)
+def test_no_command_but_init_makes_a_log(headwater: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+    given = {**ARGUMENTS, "append": ["t", written(tmp_path / "a.jsonl")]}
+    ran = headwater(*command, tmp_path / "none", *given.get(" ".join(command[1:]), []))
     assert (ran.code, ran.out) == (2, "")
     assert "There is no log in" in ran.err
     assert "hint: Create one with `headwater log init`." in ran.err

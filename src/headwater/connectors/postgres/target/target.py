@@ -18,7 +18,7 @@ from headwater.connectors.postgres.target.table import Table
 from headwater.connectors.postgres.target.writing import Writer
 from headwater.engine.sinks.port import PositionChanged
 from headwater.engine.sinks.target import Assignment, Delivery, Target
-from headwater.errors import SourceUnavailable, TargetFailed, UsageError
+from headwater.errors import SourceUnavailable, TableRemoved, TargetFailed, UsageError
 
 READ_BYTES = 8 << 20
 """How many bytes of the table the audit reads at a time, about."""
@@ -66,7 +66,7 @@ class Postgres(Target):
         try:
             with self._failing(), connection.transaction():
                 self._deliver(connection, delivery)
-        except _Lost:
+        except TableRemoved:
             self._begin_again(connection)
         self._positions.stamp = delivery.stamp
 
@@ -153,13 +153,6 @@ class Postgres(Target):
         return TargetFailed(self._address.failed(error).message.rstrip("."), "refused")
 
 
-class _Lost(TargetFailed):
-    """The table, or that of the positions, is not there any more."""
-
-    def __init__(self) -> None:
-        super().__init__("The table was removed")
-
-
 class _Failing:
     """Within the block, what the driver raises is raised as what it is for a target."""
 
@@ -171,6 +164,6 @@ class _Failing:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, psycopg.errors.UndefinedTable):
-            raise _Lost from None
+            raise TableRemoved from None
         if isinstance(error, psycopg.Error):
             raise self._target.failed(error) from None
