@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from tests.docs.examples import examples, run
+from tests.docs.servers import environment_of
 from tools.cli_reference import APPLICATION, GROUP
 
 ROOT = Path(__file__).parents[2]
@@ -26,9 +27,12 @@ def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pyt
     namespace = ModuleType("example")
     monkeypatch.setitem(sys.modules, "example", namespace)
     monkeypatch.chdir(tmp_path)
-    for example in examples(name(page), page.read_text()):
-        if example.not_run is None:
-            run(example, namespace, tmp_path)
+    with environment_of(name(page)) as environment:
+        for variable, value in environment.items():
+            monkeypatch.setenv(variable, value)
+        for example in examples(name(page), page.read_text()):
+            if example.not_run is None:
+                run(example, namespace, tmp_path)
 
 
 _NEEDS_DATABASE = "it needs a database of yours; tests/postgres has one"

@@ -93,15 +93,16 @@ class Torture:
         self._server.start()
 
     def second_run(self) -> None:
-        """It waits for the capture of the first one, and takes over when that is gone."""
-        first, self.run = self.run, self._new_run()
+        """One that is not told to take over ends by itself; one that is told to fences the first, which ends."""
+        refused = self._new_run("refused")
+        refused.start()
+        self._until(lambda: not refused.is_alive, "a second run did not end by itself")
+        first, self.run = self.run, self._new_run("run", "--take-over")
         self.run.start()
-        time.sleep(self._dice.uniform(0, 20))
-        assert self.run.is_alive, f"a second run ended by itself: {self.run.said()}"
-        first.kill()
+        self._until(lambda: not first.is_alive, "the run that was taken over from did not end")
 
-    def _new_run(self) -> Command:
-        return Command(self._directory, "run", "run", "app.py", "--no-server", "--json")
+    def _new_run(self, name: str = "run", *options: str) -> Command:
+        return Command(self._directory, name, "run", "app.py", "--no-server", "--json", *options)
 
     def _chosen(self, count: int) -> list[str]:
         """Every kind once before any comes again."""

@@ -105,7 +105,7 @@ class UnknownView(UsageError):
         shown = ", ".join(sorted(known)[:10]) or "none yet"
         others = f" Topics: {', '.join(sorted(topics)[:10])}." if topics else ""
         super().__init__(
-            f"There is no view {'or topic ' if topics else ''}{name!r}.",
+            f"There is no view {'or topic ' if topics is not None else ''}{name!r}.",
             hint=f"Views of this pipeline: {shown}.{others}",
         )
         self.name = name

@@ -26,6 +26,9 @@ LINES = [
     "columnar read, unsealed",
     "columnar read, sealed",
     "columnar read, sealed, 2 columns",
+    "archived read",
+    "archived read, cached",
+    "archiving",
     "wake-up in another process, p50",
     "wake-up in another process, p99",
     "open, 50 segments",
@@ -37,6 +40,9 @@ WITHOUT_GOAL = {
     "single appends, one thread",
     "single appends, 16 threads",
     "columnar read, sealed, 2 columns",
+    "archived read",
+    "archived read, cached",
+    "archiving",
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 SCRIPT = Path(__file__).parents[3] / "tools" / "test_servers"
 NEEDED = ("sh", "cat", "dirname", "mktemp", "rm")
-PACKAGES = {"chromium", "libatomic1", "curl", "openssl", "procps"}
+PACKAGES = {"chromium", "libatomic1", "curl", "maven", "openssl", "procps", "redis-server"}
 
 
 def programs(folder: Path, *names: str) -> Path:
@@ -48,7 +48,7 @@ def test_a_machine_without_anything(tmp_path: Path) -> None:
 
 def test_what_is_there_is_not_asked_for(tmp_path: Path) -> None:
     path = programs(tmp_path / "bin", *NEEDED)
-    for name in ("google-chrome", "curl", "openssl", "pgrep", "python3"):
+    for name in ("google-chrome", "curl", "mvn", "openssl", "pgrep", "python3", "redis-server"):
         # A python3 that can load every library.
         (path / name).write_text("#!/bin/sh\n")
         (path / name).chmod(0o755)
