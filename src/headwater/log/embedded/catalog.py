@@ -43,7 +43,7 @@ from headwater.system.sqlite import (
 from headwater.system.storage import Storage, storage_error
 from headwater.system.witness import Witness
 
-FORMAT = 3
+FORMAT = 4
 Durability = Literal["fsync", "os"]
 WRITE_LOCK_SECONDS_MAX = 30.0
 BUSY_SECONDS_MAX = 10.0
@@ -86,6 +86,7 @@ CREATE TABLE partitions (
     compacted_commit INTEGER NOT NULL,
     compacted_offset INTEGER NOT NULL,
     deleted_commit INTEGER NOT NULL,
+    forgotten_commit INTEGER NOT NULL,
     PRIMARY KEY (topic_id, partition)
 ) WITHOUT ROWID;
 CREATE TABLE segments (
@@ -142,6 +143,33 @@ CREATE TABLE losses (
     reason TEXT NOT NULL,
     repaired_at INTEGER NOT NULL
 );
+CREATE TABLE followers (
+    name TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    topic_id INTEGER NOT NULL,
+    commit_number INTEGER NOT NULL,
+    since TEXT NOT NULL,
+    moved_at INTEGER NOT NULL,
+    PRIMARY KEY (name, topic_id)
+) WITHOUT ROWID;
+CREATE TABLE missed (
+    follower TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    topic_id INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    first_offset INTEGER NOT NULL,
+    last_offset INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (follower, kind, topic_id, partition, first_offset)
+) WITHOUT ROWID;
+CREATE TABLE trims (
+    topic_id INTEGER NOT NULL,
+    partition INTEGER NOT NULL,
+    commit_number INTEGER NOT NULL,
+    first_offset INTEGER NOT NULL,
+    PRIMARY KEY (topic_id, partition, commit_number)
+) WITHOUT ROWID;
 CREATE TABLE producers (
     name TEXT PRIMARY KEY,
     epoch INTEGER NOT NULL,
