@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
@@ -20,7 +21,7 @@ from headwater.engine.parts import Report
 from headwater.engine.pipeline import Pipeline, PipelineOptions, Progress
 from headwater.engine.presence import present
 from headwater.engine.reading import WAIT
-from headwater.engine.remembered import Remembered
+from headwater.engine.remembered import Remembered, lost, tried_again
 from headwater.engine.running import needs_person
 from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.supervision import Retry, supervised
@@ -28,7 +29,6 @@ from headwater.engine.topic_rows import TopicRows
 from headwater.errors import (
     ExternalError,
     Fenced,
-    HistoryGone,
     RecordFailed,
     SparkStopped,
     UnknownTopic,
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from headwater.spark.verification import Verification
 
 OnError = Literal["fail", "dead_letter"]
-VERIFY_TRIES_MAX = 3
 Body = TypeVar("Body", bound=Callable[..., pa.Array])
 
 
@@ -426,6 +425,14 @@ class App(Published, Connected):
         self._runtime = None
         forget_session()
 
+    def lost_history(self) -> list[str]:
+        """What changed views will not see, because it is gone; nothing if the views are defined as they were built."""
+        built = self.published()
+        runtime = self.plan()
+        if built is None or runtime.defines(built.definition):
+            return []
+        return lost(self.log, runtime.program.topics)
+
     def verify(self, view: str) -> Verification:
         """Compares a view with what its SQL gives as an ordinary batch query over the log at the view's position.
 
@@ -435,11 +442,7 @@ class App(Published, Connected):
         """
         self._check_known(view)
         self._check_kept(view)
-        for _ in range(VERIFY_TRIES_MAX - 1):
-            # Retention may delete what a position needs once the pipeline has left that position.
-            with suppress(HistoryGone):
-                return self._verify(view)
-        return self._verify(view)
+        return tried_again(partial(self._verify, view))
 
     def _verify(self, view: str) -> Verification:
         snapshot = self.snapshot([view])

@@ -59,7 +59,8 @@ def verify(
                 raise UnknownView(view, list(app.views))
         if app.published() is None:
             raise NotYet(None, None, 0)
-        found, gone = list[Verification](), list[HistoryGone]()
+        found: list[Verification] = []
+        gone: list[HistoryGone] = []
         with steps() as step:
             app.plan(step)
             for view in views or app.views:

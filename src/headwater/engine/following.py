@@ -10,7 +10,7 @@ from typing import Literal
 from headwater.engine.publication import Generation
 from headwater.errors import PositionGone, RecordsGone, RecordsMissed
 from headwater.log.cutting import Cut, Cutter, OffsetRange
-from headwater.log.followers import Missed
+from headwater.log.followers import Follower, Missed
 from headwater.log.port import Log
 from headwater.model.position import START, Position
 
@@ -37,15 +37,23 @@ class Following:
         self._said_at = 0.0
         self._since: dict[tuple[str, int], int] = {}
 
-    def hold(self, generation: Generation, *, now: bool = False) -> None:
+    def adopt(self, generation: Generation, former: int) -> None:
+        """Lets a generation have what a former one has: some of its state is from there."""
+        self.hold(generation, now=True, heir_of=[follower_of(self._pipeline, former)])
+
+    def hold(self, generation: Generation, *, now: bool = False, heir_of: Sequence[str] = ()) -> None:
         """Keeps what comes after a generation's position; it is said now and then, or `now`."""
         place = (generation.id, generation.position)
         due = now or time.monotonic() - self._said_at >= HOLD_SECONDS
-        if not due or place == self._said:
+        if not due or (place == self._said and not heir_of):
             return
         name = follower_of(self._pipeline, generation.id)
-        self._followers.hold(name, "pipeline", generation.position, self._topics)
-        if self._said is None or self._said[0] != generation.id:
+        begins = self._said is None or self._said[0] != generation.id
+        # A generation that begins in the middle has its state from others.
+        unknown = begins and generation.position != START and self._followers.find(name) is None
+        others = [one.name for one in self._mine()] if unknown else heir_of
+        self._followers.hold(name, "pipeline", generation.position, self._topics, heir_of=others)
+        if begins or heir_of:
             found = self._followers.find(name)
             since = {} if found is None else found.since
             self._since = {(topic, part): first for topic, by in since.items() for part, first in by.items()}
@@ -67,13 +75,12 @@ class Following:
     def keep_only(self, generations: Collection[int]) -> None:
         """Keeps nothing any longer for other generations of this pipeline."""
         kept = {follower_of(self._pipeline, number) for number in generations}
-        self._followers.release(
-            [
-                one.name
-                for one in self._followers.all()
-                if one.kind == "pipeline" and one.name.startswith(f"{self._pipeline}/") and one.name not in kept
-            ]
-        )
+        self._followers.release([one.name for one in self._mine() if one.name not in kept])
+
+    def _mine(self) -> list[Follower]:
+        """The generations of this pipeline that hold something."""
+        begins = f"{self._pipeline}/"
+        return [one for one in self._followers.all() if one.kind == "pipeline" and one.name.startswith(begins)]
 
     def check(self, cut: Cut) -> Cut:
         """The cut without records to forget that were never read. Raises `RecordsGone` if others are deleted."""

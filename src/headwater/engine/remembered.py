@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from headwater.engine.definition import Definition
 from headwater.engine.following import follower_of
@@ -11,6 +13,8 @@ from headwater.errors import HistoryGone
 from headwater.log.port import Log
 from headwater.model.position import Position
 
+T = TypeVar("T")
+TRIES_MAX = 3
 Since = Mapping[str, Mapping[int, int]]
 """The first offset that counts, by topic and partition; 0 is left out."""
 
@@ -58,6 +62,29 @@ class Remembered:
             for one in self.log.followers.missed(name)
             if one.topic == topic and one.last >= first.get(one.partition, 0)
         ]
+
+
+def tried_again(verify: Callable[[], T]) -> T:
+    """What a verification gives that may be overtaken: once a pipeline has left a position, retention may delete what
+    that position needs."""
+    for _ in range(TRIES_MAX - 1):
+        with suppress(HistoryGone):
+            return verify()
+    return verify()
+
+
+def lost(log: Log, topics: Iterable[str]) -> list[str]:
+    """What views of these topics will not see if they are built now, although views that are there remember it."""
+    found = []
+    for topic in topics:
+        first = {part: first for part, (first, _) in log.offsets(topic).items() if first}
+        if first and log.topic(topic).history == "keep":
+            offsets = ", ".join(f"{offset} in partition {part}" for part, offset in first.items())
+            found.append(
+                f"Topic {topic!r} is kept from offset {offsets}: changed views are made of what is kept, "
+                "and the older records that they remember now are gone."
+            )
+    return found
 
 
 def _gone(topic: str, partition: int, first: int, last: int) -> str:

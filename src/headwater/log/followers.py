@@ -55,11 +55,14 @@ class Missed:
 class Followers(Protocol):
     """The followers of a log."""
 
-    def hold(self, name: str, kind: FollowerKind, position: Position, topics: Sequence[str]) -> None:
+    def hold(
+        self, name: str, kind: FollowerKind, position: Position, topics: Sequence[str], *, heir_of: Sequence[str] = ()
+    ) -> None:
         """From now on the log keeps what comes after a position in these topics, up to the topics' limits.
 
         It takes the place of what the follower held before. At the start of the log it begins anew: what it had missed
-        is forgotten, and `since` is what is there now.
+        is forgotten, and `since` is what is there now. The heir of others has what they have: it began where the first
+        of them did, and has missed what they have missed.
         """
 
     def release(self, names: Sequence[str]) -> None:
@@ -89,7 +92,9 @@ class Followers(Protocol):
 class NoFollowers:
     """The followers of a log that deletes by its own rules and does not ask: there are none."""
 
-    def hold(self, name: str, kind: FollowerKind, position: Position, topics: Sequence[str]) -> None:
+    def hold(
+        self, name: str, kind: FollowerKind, position: Position, topics: Sequence[str], *, heir_of: Sequence[str] = ()
+    ) -> None:
         """See `Followers`. Nothing is kept."""
 
     def release(self, names: Sequence[str]) -> None:

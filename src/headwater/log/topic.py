@@ -146,14 +146,25 @@ class Topic:
         return self.settings.cleanup == "delete" and self.settings.archive is None
 
     @property
+    def is_capped(self) -> bool:
+        """Whether the cap of the log may delete its records.
+
+        A row of a table that has not changed lately is no less true: only a retention of its own deletes it.
+        """
+        return self.deletes and (not self.key or self._has_retention)
+
+    @property
+    def _has_retention(self) -> bool:
+        return self.settings.retention_age is not None or self.settings.retention_bytes is not None
+
+    @property
     def history(self) -> History:
         """What views see of its past."""
         if self.settings.archive is not None:
             return "archive"
         if self.settings.cleanup == "compact":
             return "newest"
-        limited = self.settings.retention_age is not None or self.settings.retention_bytes is not None
-        return self.settings.views if self.deletes and limited else "all"
+        return self.settings.views if self.deletes and self._has_retention else "all"
 
     @property
     def roll_bytes(self) -> int:

@@ -28,13 +28,17 @@ class CatalogFollowers:
         self._catalog, self._registry, self._clock = catalog, registry, clock
         self._seek, self._received_at = seek, received_at
 
-    def hold(self, name: str, kind: FollowerKind, position: Position, topics: Sequence[str]) -> None:
+    def hold(
+        self, name: str, kind: FollowerKind, position: Position, topics: Sequence[str], *, heir_of: Sequence[str] = ()
+    ) -> None:
         commit, found = commit_of(position), [self._registry.topic(topic) for topic in topics]
         with self._catalog.write() as tx:
             known = dict(tx.execute("SELECT topic_id, since FROM followers WHERE name = ?", (name,)))
             if not commit:
                 known = {topic.id: json.dumps(_first_offsets(tx, topic)) for topic in found}
                 tx.execute("DELETE FROM missed WHERE follower = ? AND kind != 'group'", (name,))
+            for other in heir_of:
+                _inherit(tx, name, other, known)
             tx.execute("DELETE FROM followers WHERE name = ?", (name,))
             rows = [(name, kind, topic.id, commit, known.get(topic.id, "{}"), self._clock.now()) for topic in found]
             tx.executemany("INSERT INTO followers VALUES (?, ?, ?, ?, ?, ?)", rows)
@@ -134,6 +138,18 @@ class CatalogFollowers:
     def trimmed(self, topic: str, at: Position) -> dict[int, int]:
         with self._catalog.read() as tx:
             return trimmed_at(tx, self._registry.topic(topic), commit_of(at))
+
+
+def _inherit(tx: Connection, name: str, other: str, known: dict[int, str]) -> None:
+    """Takes over where another follower began, and what it has missed."""
+    for topic_id, text in tx.execute("SELECT topic_id, since FROM followers WHERE name = ?", (other,)).fetchall():
+        mine, its = json.loads(known.get(topic_id, text)), json.loads(text)
+        known[topic_id] = json.dumps({part: min(mine.get(part, 0), its.get(part, 0)) for part in {**mine, **its}})
+    tx.execute(
+        "INSERT OR IGNORE INTO missed SELECT ?, kind, topic_id, partition, first_offset, last_offset, reason, at"
+        " FROM missed WHERE follower = ? AND kind != 'group'",
+        (name, other),
+    )
 
 
 def trimmed_at(tx: Connection, topic: Topic, commit: int) -> dict[int, int]:

@@ -178,8 +178,7 @@ def _too_much(tx: Connection, topics: Iterable[Topic], now: int) -> dict[int, li
                 found.setdefault(topic.id, []).append(segment)
                 excess -= segment.bytes
                 freed += segment.bytes if segment.local else 0
-            elif not topic.key or topic.history in ("forget", "keep"):
-                # A row that has not changed lately is no less true: only its topic's own retention deletes it.
+            elif topic.is_capped:
                 kept.append(segment)
     bytes_max = _bytes_max(tx)
     if bytes_max is not None:
