@@ -161,11 +161,12 @@ def _too_much(tx: Connection, topics: Iterable[Topic], now: int) -> dict[int, li
     found: dict[int, list[Segment]] = {}
     kept: list[Segment] = []
     freed = 0
+    trims = {topic_id for (topic_id,) in tx.execute("SELECT DISTINCT topic_id FROM trims")}
     for topic in topics:
         oldest_first = select(tx, "topic_id = ? ORDER BY last_at, partition, base_offset", (topic.id,))
         if not oldest_first:
             continue
-        settings, holds = topic.settings, Holds(tx, topic)
+        settings, holds = topic.settings, Holds(tx, topic) if topic.id in trims else None
         excess = sum(s.bytes for s in oldest_first) - (settings.retention_bytes or 0)
         for segment in oldest_first:
             old = (
@@ -173,7 +174,7 @@ def _too_much(tx: Connection, topics: Iterable[Topic], now: int) -> dict[int, li
                 and now - segment.last_at > settings.retention_age.total_seconds() * 1e6
             )
             much = settings.retention_bytes is not None and excess > 0
-            trimmed = segment.end_offset <= holds.trimmed(segment.partition)
+            trimmed = holds is not None and segment.end_offset <= holds.trimmed(segment.partition)
             if segment.state != "active" and (old or much or trimmed):
                 found.setdefault(topic.id, []).append(segment)
                 excess -= segment.bytes
