@@ -103,7 +103,7 @@ class Following:
         # Views that forget, and tables of which the newest records are kept, are what their SQL gives over what there
         # is. What a view has kept of a stream is gone for good if it is built again.
         topics = {gone.topic, *(one.topic for one in self.missed(self._said[0] if self._said else 0))}
-        return "rebuild" if all(self._log.topic(name).history != "keep" for name in topics) else "fail"
+        return "fail" if any(self._log.topic(name).keeps_in_views for name in topics) else "rebuild"
 
     def missed(self, generation: int) -> list[Missed]:
         """What a generation has missed."""

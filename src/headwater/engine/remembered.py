@@ -78,7 +78,7 @@ def lost(log: Log, topics: Iterable[str]) -> list[str]:
     found = []
     for topic in topics:
         first = {part: first for part, (first, _) in log.offsets(topic).items() if first}
-        if first and log.topic(topic).history == "keep":
+        if first and log.topic(topic).keeps_in_views:
             offsets = ", ".join(f"{offset} in partition {part}" for part, offset in first.items())
             found.append(
                 f"Topic {topic!r} is kept from offset {offsets}: changed views are made of what is kept, "

@@ -146,6 +146,11 @@ class Topic:
         return self.settings.cleanup == "delete" and self.settings.archive is None
 
     @property
+    def keeps_in_views(self) -> bool:
+        """Whether views remember what they made of records that are deleted."""
+        return self.deletes and self.settings.views == "keep"
+
+    @property
     def is_capped(self) -> bool:
         """Whether the cap of the log may delete its records.
 

@@ -31,9 +31,13 @@ class CatalogFollowers:
     def hold(
         self, name: str, kind: FollowerKind, position: Position, topics: Sequence[str], *, heir_of: Sequence[str] = ()
     ) -> None:
-        commit, found = commit_of(position), [self._registry.topic(topic) for topic in topics]
+        found = [self._registry.topic(topic) for topic in topics]
+        commit: int = commit_of(position)
         with self._catalog.write() as tx:
-            known = dict(tx.execute("SELECT topic_id, since FROM followers WHERE name = ?", (name,)))
+            rows = tx.execute("SELECT topic_id, since, commit_number FROM followers WHERE name = ?", (name,)).fetchall()
+            known = {topic_id: since for topic_id, since, _ in rows}
+            # A driver that was fenced may say how far it was when another one is further already.
+            commit = max([commit, *(said for _, _, said in rows)]) if commit else 0
             if not commit:
                 known = {topic.id: json.dumps(_first_offsets(tx, topic)) for topic in found}
                 tx.execute("DELETE FROM missed WHERE follower = ? AND kind != 'group'", (name,))

@@ -187,3 +187,25 @@ def test_a_log_that_asks_nobody_has_no_followers() -> None:
     followers.release(["app/1"])
     assert (followers.all(), followers.find("app/1"), followers.missed(), followers.lag()) == ([], None, [], [])
     assert followers.trimmed("t", START) == {}
+
+
+def test_a_follower_does_not_go_back_and_an_heir_has_what_others_have(log: EmbeddedLog, clock: ManualClock) -> None:
+    log.create("t", "id bigint", retention_age=DAY, hold_age_max=0, views="keep")
+    log.followers.hold("app/1", "pipeline", START, ["t"])
+    fill(log, 1, 2)
+    age(log, clock)
+    fill(log, 3)
+    log.followers.hold("app/2", "pipeline", START, ["t"])
+    log.followers.hold("app/2", "pipeline", log.position(), ["t"])
+    log.followers.hold("app/2", "pipeline", Position.parse("1"), ["t"])
+    second = log.followers.find("app/2")
+    assert second is not None
+    assert (second.position, second.since) == (log.position(), {"t": {0: 2}})
+    log.followers.hold("app/3", "pipeline", log.position(), ["t"], heir_of=["app/2"])
+    log.followers.hold("app/2", "pipeline", log.position(), ["t"], heir_of=["app/1"])
+    found = {one.name: one.since["t"][0] for one in log.followers.all()}
+    assert found == {"app/1": 0, "app/2": 0, "app/3": 2}
+    assert [(one.follower, one.first, one.last) for one in log.followers.missed()] == [
+        ("app/1", 0, 1),
+        ("app/2", 0, 1),
+    ]
