@@ -174,7 +174,7 @@ class Pipeline:
         if policy == "earliest":
             self._following.skip_gone(self._cutter, self.position)
             return replace(self._advance(to := self._cut(end), end.joined(to.end)), missed=missed)
-        self.generation = self.store.open_generation(self._program.fingerprint, self._program.definition, anew=True)
+        self.generation = self.store.open_generation(self._program.fingerprint, self._program.definition, fresh=True)
         self._excluded = []
         self._hold()
         return replace(self._advance(Cut(START), end), missed=missed)

@@ -60,7 +60,7 @@ class Followers(Protocol):
     ) -> None:
         """From now on the log keeps what comes after a position in these topics, up to the topics' limits.
 
-        It takes the place of what the follower held before. At the start of the log it begins anew: what it had missed
+        It takes the place of what the follower held before. At the start of the log it begins again: what it had missed
         is forgotten, and `since` is what is there now. The heir of others has what they have: it began where the first
         of them did, and has missed what they have missed.
         """
@@ -90,7 +90,7 @@ class Followers(Protocol):
 
 
 class NoFollowers:
-    """The followers of a log that deletes by its own rules and does not ask: there are none."""
+    """The followers of a log that deletes by its own rules and asks nobody: it has no followers."""
 
     def hold(
         self, name: str, kind: FollowerKind, position: Position, topics: Sequence[str], *, heir_of: Sequence[str] = ()

@@ -110,10 +110,10 @@ class EmbeddedViewStore(ViewStore):
         with self._database.read() as tx:
             self._check_epoch(tx, epoch)
 
-    def open_generation(self, fingerprint: str, definition: Definition, *, anew: bool = False) -> Generation:
+    def open_generation(self, fingerprint: str, definition: Definition, *, fresh: bool = False) -> Generation:
         now = self._clock.now()
         with self._database.write() as tx:
-            if anew:
+            if fresh:
                 tx.execute(
                     "UPDATE generations SET fingerprint = fingerprint || '/' || id WHERE fingerprint = ?",
                     (fingerprint,),
