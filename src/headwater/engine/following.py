@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from headwater.engine.publication import Generation
-from headwater.errors import PositionGone, RecordsGone, RecordsMissed
+from headwater.errors import Determinate, PositionGone, RecordsGone, RecordsMissed
 from headwater.log.cutting import Cut, Cutter, OffsetRange
 from headwater.log.followers import Follower, Missed
 from headwater.log.port import Log
@@ -49,10 +49,17 @@ class Following:
             return
         name = follower_of(self._pipeline, generation.id)
         begins = self._said is None or self._said[0] != generation.id
-        # A generation that begins in the middle has its state from others.
+        # A generation that begins in the middle has its state from former ones.
         unknown = begins and generation.position != START and self._followers.find(name) is None
-        others = [one.name for one in self._mine()] if unknown else heir_of
-        self._followers.hold(name, "pipeline", generation.position, self._topics, heir_of=others)
+        others = self._former(generation.id) if unknown else heir_of
+        try:
+            self._followers.hold(name, "pipeline", generation.position, self._topics, heir_of=others)
+        except Determinate:
+            # The log keeps more than it has to until it can be told.
+            self._said_at = time.monotonic()
+            if now:
+                raise
+            return
         if begins or heir_of:
             found = self._followers.find(name)
             since = {} if found is None else found.since
@@ -76,6 +83,10 @@ class Following:
         """Keeps nothing any longer for other generations of this pipeline."""
         kept = {follower_of(self._pipeline, number) for number in generations}
         self._followers.release([one.name for one in self._mine() if one.name not in kept])
+
+    def _former(self, generation: int) -> list[str]:
+        """The generations before one that hold something."""
+        return [one.name for one in self._mine() if int(one.name.rpartition("/")[2]) < generation]
 
     def _mine(self) -> list[Follower]:
         """The generations of this pipeline that hold something."""
