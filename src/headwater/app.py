@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
@@ -13,17 +14,27 @@ import pyarrow as pa
 
 from headwater.connectors.connections import Connected, Connections
 from headwater.engine.explanation import Explanation
+from headwater.engine.following import release_all
 from headwater.engine.functions import Function
 from headwater.engine.opening import delete_state, open_store
 from headwater.engine.parts import Report
 from headwater.engine.pipeline import Pipeline, PipelineOptions, Progress
 from headwater.engine.presence import present
 from headwater.engine.reading import WAIT
+from headwater.engine.remembered import Remembered, lost, tried_again
 from headwater.engine.running import needs_person
 from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.supervision import Retry, supervised
 from headwater.engine.topic_rows import TopicRows
-from headwater.errors import ExternalError, Fenced, RecordFailed, SparkStopped, UnknownTopic, UsageError, WorkerLost
+from headwater.errors import (
+    ExternalError,
+    Fenced,
+    RecordFailed,
+    SparkStopped,
+    UnknownTopic,
+    UsageError,
+    WorkerLost,
+)
 from headwater.log.evolving import ensure_topic
 from headwater.log.opening import open_log, opening
 from headwater.log.options import TopicOptions, settings_of
@@ -414,13 +425,26 @@ class App(Published, Connected):
         self._runtime = None
         forget_session()
 
+    def lost_history(self) -> list[str]:
+        """What changed views will not see, because it is gone; nothing if the views are defined as they were built."""
+        built = self.published()
+        runtime = self.plan()
+        if built is None or runtime.defines(built.definition):
+            return []
+        return lost(self.log, runtime.program.topics)
+
     def verify(self, view: str) -> Verification:
         """Compares a view with what its SQL gives as an ordinary batch query over the log at the view's position.
 
-        Raises `UsageError` if the views were defined otherwise when they were built.
+        Of a topic that was trimmed by retention, the records that are kept count, and those that the view began with.
+        Raises `HistoryGone` if the view remembers records that are not in the log any more, and `UsageError` if the
+        views were defined otherwise when they were built.
         """
         self._check_known(view)
         self._check_kept(view)
+        return tried_again(partial(self._verify, view))
+
+    def _verify(self, view: str) -> Verification:
         snapshot = self.snapshot([view])
         runtime = self.plan()
         with open_store(self.directory, create=False) as store:
@@ -430,7 +454,8 @@ class App(Published, Connected):
                 "The views are defined otherwise now than when they were built.",
                 hint="Run the application first, so that they are rebuilt.",
             )
-        return runtime.verify(view, snapshot.tables[view], snapshot.position, excluded)
+        remembered = Remembered(self.log, self.name, snapshot.generation, built.definition)
+        return runtime.verify(view, snapshot.tables[view], snapshot.position, excluded, remembered)
 
     def explain(self, view: str | None = None) -> Explanation:
         """The operators of a view, or of all: their levels, their keys, their state, and what reaches them."""
@@ -468,3 +493,4 @@ class App(Published, Connected):
         with nullcontext() if self._heart is not None else present(self.directory):
             self.close_pipeline()
             delete_state(self.directory)
+            release_all(self.log, self.name)

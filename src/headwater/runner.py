@@ -134,6 +134,8 @@ class Run:
         # If its process is lost meanwhile, the first batch begins with it again.
         with suppress(SparkStopped):
             self._app.plan(on_step)
+            for text in self._app.lost_history():
+                self._report.warn(text)
         on_step("Opening the views")
 
     def batches(self) -> Iterator[Progress]:
@@ -145,13 +147,13 @@ class Run:
         """
         if self._once:
             if not self._asked():
-                yield from self._app.batches(on_retry=self._told)
+                yield from self._reported(self._app.batches(on_retry=self._told))
                 self._beside.check()
             return
         while not self._asked():
             self._pipeline.begin()
             try:
-                yield from self._app.follow(self._asked, on_retry=self._told)
+                yield from self._reported(self._app.follow(self._asked, on_retry=self._told))
             except Exception as error:
                 if self._asked():
                     raise
@@ -163,6 +165,13 @@ class Run:
                 self._app.close_pipeline()
             else:
                 return
+
+    def _reported(self, batches: Iterator[Progress]) -> Iterator[Progress]:
+        """The batches; tells what was deleted before it was read."""
+        for progress in batches:
+            for missed in progress.missed:
+                self._report.warn(f"The views missed records: {missed}.")
+            yield progress
 
     def _fail(self, error: Exception) -> None:
         self._failure = error

@@ -11,6 +11,7 @@ from pathlib import Path
 from headwater.log.consumer import Consumer
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.port import Log
+from headwater.log.topic import HOLD_AGE_DEFAULT
 from headwater.testing.clock import ManualClock
 
 
@@ -31,7 +32,7 @@ class Implementation(ABC):
 
     @abstractmethod
     def forget(self, log: Log, topic: str) -> None:
-        """Lets retention delete every record that the topic has now."""
+        """Lets retention delete every record that the topic has now, also those that groups have not read."""
 
     @abstractmethod
     def end_lease(self, consumer: Consumer, survivors: list[Consumer]) -> None:
@@ -75,7 +76,7 @@ class EmbeddedImplementation(Implementation):
     def forget(self, log: Log, topic: str) -> None:
         assert isinstance(log, EmbeddedLog)
         log.seal(topic)
-        self._clock.advance(RETENTION + timedelta(seconds=1))
+        self._clock.advance(RETENTION + HOLD_AGE_DEFAULT + timedelta(seconds=1))
         log.upkeep()
 
     def end_lease(self, consumer: Consumer, survivors: list[Consumer]) -> None:

@@ -31,6 +31,8 @@
     |  |- UnknownView
     |  |- ViewNotKept              a view that can be planned but not run; the others are kept up to date
     |  |- ViewFailed               an expression or operator of a view failed on the records of a batch
+    |  |- RecordsMissed            records that a pipeline still needed were deleted
+    |  |- HistoryGone              a view remembers records that are gone, so that it cannot be verified
     |  |- RecordFailed             a view fails on this record; the pipeline has stopped before it
     |  |- FunctionFailed           a function in Python raised, as a worker reports it
     |  |- OperatorFailed           a kernel refused a batch, as a worker reports it
@@ -141,9 +143,11 @@ from headwater.errors.storage import (
 )
 from headwater.errors.views import (
     AlreadyRunning,
+    HistoryGone,
     InvariantBroken,
     NotYet,
     RecordFailed,
+    RecordsMissed,
     StateCorrupt,
     StoreBusy,
     StoreOutdated,
@@ -176,6 +180,7 @@ __all__ = [
     "FunctionFailed",
     "GroupActive",
     "HeadwaterError",
+    "HistoryGone",
     "Indeterminate",
     "InternalError",
     "InvalidName",
@@ -200,6 +205,7 @@ __all__ = [
     "ReadOnly",
     "RecordFailed",
     "RecordsGone",
+    "RecordsMissed",
     "Refused",
     "RejectedRecord",
     "RequestRefused",

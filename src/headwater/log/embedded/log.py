@@ -31,6 +31,7 @@ from headwater.log.embedded.follow import (
     compacted_to,
     wait_past,
 )
+from headwater.log.embedded.followers import CatalogFollowers
 from headwater.log.embedded.group_admin import GroupAdmin
 from headwater.log.embedded.group_lag import lag_of
 from headwater.log.embedded.intake import Intake
@@ -105,7 +106,7 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
         sealer = Sealer(self._files, self._catalog, self._registry, storage, durability)
         self._archiver = Archiver(self.directory, self._catalog, self._registry, clock, self._files)
         parts = (self.directory, self._catalog, self._registry, storage, clock, sealer, self._archiver)
-        self._upkeep = Upkeep(*parts)
+        self._upkeep = Upkeep(*parts, self._files)
         self._sealer, self._storage = sealer, storage
         self._tails.on_roll = self._upkeep.nudge
         self._closed = False
@@ -327,6 +328,11 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
             topics = {topic.id: topic for topic in self.topics()}
             return lag_of(self._catalog, topics, group, self._clock.now(), self._received_at)
 
+    @property
+    def followers(self) -> CatalogFollowers:
+        self._check_open()
+        return CatalogFollowers(self._catalog, self._registry, self._clock, self._offset_after, self._received_at)
+
     def sizes(self, topic: str) -> list[PartitionSize]:
         found = self.topic(topic)
         held: dict[int, list[Segment]] = {partition: [] for partition in range(found.partitions)}
@@ -425,6 +431,10 @@ class EmbeddedLog(EmbeddedMaintenance, Log):
             batch = reader.read(offset, until_offset=offset + 1)
         assert batch is not None, "there is a record at the offset"
         return microseconds(batch.records["_received_at"][0].as_py())
+
+    def _offset_after(self, topic: Topic, partition: int, commit: int) -> int:
+        with self._reader(topic, partition) as reader:
+            return reader.seek("_commit", commit)
 
     def _reader(self, topic: Topic, partition: int, columns: Sequence[str] | None = None) -> PartitionReader:
         return PartitionReader(self._files, self._catalog, self._registry, topic, partition, columns)
