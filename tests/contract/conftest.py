@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from headwater.log.kafka.address import KafkaAddress
 from headwater.log.port import Log
-from tests.contract.implementation import ArchivedImplementation, EmbeddedImplementation, Implementation
+from headwater.testing.kafka import KafkaCluster
+from tests.contract.implementation import (
+    ArchivedImplementation,
+    EmbeddedImplementation,
+    Implementation,
+    KafkaImplementation,
+)
 
-IMPLEMENTATIONS = {"embedded": EmbeddedImplementation, "archived": ArchivedImplementation}
+IMPLEMENTATIONS = ["archived", "embedded", "kafka"]
 
 
-@pytest.fixture(params=sorted(IMPLEMENTATIONS))
+@pytest.fixture(params=IMPLEMENTATIONS)
 def implementation(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Implementation]:
-    made = IMPLEMENTATIONS[request.param](tmp_path / "log")
+    made = _made(request, tmp_path)
     yield made
     made.close()
+
+
+def _made(request: pytest.FixtureRequest, tmp_path: Path) -> Implementation:
+    if request.param == "kafka":
+        cluster: KafkaCluster = request.getfixturevalue("kafka_cluster")
+        return KafkaImplementation(KafkaAddress(cluster.servers, uuid.uuid4().hex[:8], tmp_path / "state"))
+    kind = ArchivedImplementation if request.param == "archived" else EmbeddedImplementation
+    return kind(tmp_path / "log")
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from headwater.errors import (
     TooManyOpenFiles,
     UsageError,
 )  # fmt: skip
+from headwater.log.topic import Topic
 from headwater.system.checkpoints import Checkpoints
 from headwater.system.lock import FileLock
 from headwater.system.pages import BadPage, damaged_frames, damaged_pages
@@ -49,7 +50,7 @@ WRITE_LOCK_SECONDS_MAX = 30.0
 BUSY_SECONDS_MAX = 10.0
 NAME, WITNESS = "catalog.db", "catalog.witness"
 
-_TABLES = """
+TABLES = """
 CREATE TABLE log (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     format INTEGER NOT NULL,
@@ -282,6 +283,12 @@ class Catalog:
             at: int = tx.execute("SELECT committed_at FROM log").fetchone()[0]
         return at
 
+    def compacted_commit(self, topic: Topic) -> int:
+        """The last commit whose records compaction has looked at; 0 if it was never here."""
+        with self.read() as tx:
+            row = tx.execute("SELECT max(compacted_commit) FROM partitions WHERE topic_id = ?", (topic.id,)).fetchone()
+        return int(row[0] or 0)
+
     def damages(self) -> list[BadPage]:
         """Every page of the catalog and of its write-ahead log that is not as it was written, used or free."""
         if self.is_read_only:
@@ -403,7 +410,7 @@ class Catalog:
                 # A new catalog would name none of these files, and upkeep would take them for left-overs.
                 reason = "it is empty, and has been in use" if known else "it is empty, and there are segments"
                 raise CatalogUnusable(str(self.path), reason, damaged=True)
-            create_tables(self._writer, f"{_TABLES} INSERT INTO log VALUES (1, {FORMAT}, 0, 0, 0, NULL, 0);")
+            create_tables(self._writer, f"{TABLES} INSERT INTO log VALUES (1, {FORMAT}, 0, 0, 0, NULL, 0);")
             try:
                 self._storage.sync_directory(self.path.parent)
             except OSError as error:
