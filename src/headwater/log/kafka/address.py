@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl, urlsplit
 from headwater.errors import UsageError
 from headwater.system.names import check_name
 
-CATALOG = "headwater.catalog"
-"""The Kafka topic that holds the catalog of a log without a name."""
+CATALOG, TURNS = "headwater.catalog", "headwater.turns"
+"""The Kafka topics that hold the catalog of a log without a name, and the tickets of those who write to it."""
 
 STATE = Path("data")
 """Where pipelines keep their state unless the address says otherwise."""
@@ -47,6 +47,11 @@ class KafkaAddress:
     def catalog(self) -> str:
         """The Kafka topic with the commits of this log."""
         return self.topic(CATALOG)
+
+    @property
+    def turns(self) -> str:
+        """The Kafka topic in which writers take their tickets."""
+        return self.topic(TURNS)
 
     def topic(self, name: str) -> str:
         """What a topic of this log is called in Kafka."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from headwater.errors import Indeterminate, LogBusy, LogUnavailable, UsageError
 from headwater.log.kafka.address import KafkaAddress
-from headwater.log.kafka.replica import TICKET, Replica, change_messages
+from headwater.log.kafka.replica import Replica, change_messages
 from headwater.log.kafka.transactions import Transactions
 from headwater.log.topic import Topic
 from headwater.system.clock import Clock
@@ -21,6 +21,7 @@ WRITE_SECONDS_MAX = 90.0
 TURN_SECONDS_MAX = 5.0
 """A transaction that waits longer for those before it gives its ticket back and takes another one: while it waits, its
 own time runs."""
+PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.0005, 0.01
 SEEN_SECONDS_MAX = 30.0
 COMPACTION_LAG_SECONDS = 3600
 """Kafka compacts no record that is younger: a topic can be read as it was for so long."""
@@ -133,8 +134,9 @@ class KafkaCatalog:
         while True:
             self._transactions.begin()
             try:
-                [ticket] = self._transactions.send(self._address.catalog, 0, [(TICKET, b"", None)])
-                if self.replica.wait_until(ticket, TURN_SECONDS_MAX):
+                [ticket] = self._transactions.send(self._address.turns, 0, [(None, b"", None)])
+                if self._comes(ticket):
+                    self.refresh()
                     return
             except BaseException:
                 self._transactions.abort()
@@ -142,6 +144,16 @@ class KafkaCatalog:
             self._transactions.abort()
             if time.monotonic() > deadline:
                 raise LogBusy(self._address.url, WRITE_SECONDS_MAX)
+
+    def _comes(self, ticket: int) -> bool:
+        """Whether a ticket's turn comes soon enough."""
+        deadline, pause = time.monotonic() + TURN_SECONDS_MAX, PAUSE_SECONDS
+        while not self.replica.has_turn(ticket):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(pause)
+            pause = min(2 * pause, PAUSE_SECONDS_MAX)
+        return True
 
     def _commit(self, changes: bytes) -> int:
         """Commits the transaction with its change; where that is."""

@@ -17,6 +17,8 @@ IDLE_MAX = 8
 FETCH_SECONDS_MAX = 60.0
 """Without a message for so long, the log is unavailable."""
 LOOK_SECONDS = 0.2
+FETCH_WAIT_MS = 10
+"""A connection that turns to another place waits for the broker's last answer first."""
 
 
 class OutOfRange(Exception):
@@ -39,7 +41,7 @@ class Fetcher:
                     "enable.auto.commit": False,
                     "enable.partition.eof": True,
                     "auto.offset.reset": "error",
-                    "fetch.wait.max.ms": 100,
+                    "fetch.wait.max.ms": FETCH_WAIT_MS,
                     "fetch.error.backoff.ms": 20,
                     "queued.max.messages.kbytes": 65536,
                     "check.crcs": True,
@@ -47,10 +49,11 @@ class Fetcher:
             )
         )
 
-    def fetch(self, topic: str, partition: int, first: int, end: int, records_max: int) -> list[Any]:
+    def fetch(self, topic: str, partition: int, first: int, end: int, records_max: int, *, more: bool) -> list[Any]:
         """Messages from an offset up to an end, at most so many; fewer where some were deleted by compaction.
 
-        Waits until they are visible. Raises `OutOfRange`, `LogUnavailable`.
+        Waits until they are visible. `more`: whether the next read is likely to continue there.
+        Raises `OutOfRange`, `LogUnavailable`.
         """
         known, self.place = self.place, None
         if known != (topic, partition, first):
@@ -73,7 +76,10 @@ class Fetcher:
                 else:
                     # It is behind the end, and would be missing when reading continues.
                     return found
-        self.place = (topic, partition, reached)
+        if more:
+            self.place = (topic, partition, reached)
+        else:
+            self._consumer.unassign()
         return found
 
     def close(self) -> None:
@@ -101,11 +107,11 @@ class Fetchers:
         self._lock = threading.Lock()
         self._closed = False
 
-    def fetch(self, topic: str, partition: int, first: int, end: int, records_max: int) -> list[Any]:
+    def fetch(self, topic: str, partition: int, first: int, end: int, records_max: int, *, more: bool) -> list[Any]:
         """See `Fetcher.fetch`; any thread may call it."""
         fetcher = self._take((topic, partition, first))
         try:
-            return fetcher.fetch(topic, partition, first, end, records_max)
+            return fetcher.fetch(topic, partition, first, end, records_max, more=more)
         finally:
             self._give_back(fetcher)
 

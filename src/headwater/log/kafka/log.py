@@ -29,6 +29,7 @@ from headwater.log.topic import Topic, TopicSettings, define_topic
 from headwater.system.clock import Clock
 
 CATALOG_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+TURN_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "3600000"}
 
 
 class SharedClock(Clock):
@@ -130,7 +131,9 @@ class KafkaLog(CatalogedLog):
 
     @property
     def state_directory(self) -> Path:
-        return self._address.state.absolute()
+        directory = self._address.state.absolute()
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
 
     @property
     def upkeep_failure(self) -> Exception | None:
@@ -182,6 +185,8 @@ class KafkaLog(CatalogedLog):
         """Which log it is; it is created if it may be. Raises `UsageError` if there is none."""
         found = self._cluster.identity(self._address.catalog)
         if found is None and create:
+            # In this order: where there is a catalog, there are tickets.
+            self._cluster.create(self._address.turns, 1, TURN_SETTINGS)
             self._cluster.create(self._address.catalog, 1, CATALOG_SETTINGS)
             found = self._cluster.identity(self._address.catalog)
         if found is None:
@@ -193,8 +198,8 @@ class KafkaLog(CatalogedLog):
     def _provide(self, topic: Topic) -> None:
         """Sees that there is an empty Kafka topic. Raises `UsageError` if there is one with records of others."""
         name = self._address.topic(topic.name)
-        if name == self._address.catalog:
-            raise UsageError(f"Topic {topic.name!r} holds the log's own catalog.", hint="Use another name.")
+        if name in (self._address.catalog, self._address.turns):
+            raise UsageError(f"Topic {topic.name!r} is the log's own.", hint="Use another name.")
         if self._cluster.create(name, topic.partitions, kafka_settings(topic)):
             return
         with self._catalog.read() as tx:

@@ -35,6 +35,8 @@ class _Runs:
     kafka: np.ndarray
     commit: np.ndarray
     at: np.ndarray
+    last: int
+    """The end of the partition."""
 
     def kafka_offset(self, offset: int) -> int:
         """Kafka's offset of a record in one of the runs."""
@@ -127,13 +129,16 @@ class KafkaReader:
                 records, size = records + row[1] - row[0], size + row[5]
                 if records >= RECORDS_AT_ONCE or size >= BYTES_AT_ONCE:
                     break
-        return _Runs(*np.array(rows, dtype=np.int64).T[:5]) if rows else None
+        if not rows:
+            return None
+        columns = np.array(rows, dtype=np.int64).T
+        return _Runs(columns[0], columns[1], columns[2], columns[3], columns[4], end)
 
     def _fetch(self, runs: _Runs, first: int, end: int) -> list[Any]:
         kafka_first, kafka_end = runs.kafka_offset(first), runs.kafka_offset(end - 1) + 1
         name = self._address.topic(self.topic.name)
         try:
-            return self._fetchers.fetch(name, self.partition, kafka_first, kafka_end, end - first)
+            return self._fetchers.fetch(name, self.partition, kafka_first, kafka_end, end - first, more=end < runs.last)
         except OutOfRange:
             self._observe(self.topic)
             start = self.first()
@@ -153,8 +158,8 @@ class KafkaReader:
         kafka = np.fromiter((message.offset() for message in messages), np.int64, len(messages))
         run = np.searchsorted(runs.kafka, kafka, side="right") - 1
         offsets = runs.base[run] + kafka - runs.kafka[run]
-        wanted = self._wanted()
         self._renew_schema()
+        wanted = self._wanted()
         columns: dict[str, Any] = {
             OFFSET.name: lambda: pa.array(offsets),
             COMMIT.name: lambda: pa.array(runs.commit[run]),

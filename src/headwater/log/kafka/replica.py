@@ -1,12 +1,13 @@
 """The replica: a copy of the log's catalog in this process, brought up to date from the catalog's topic.
 
-Every transaction of the catalog is one Kafka transaction, in which the catalog's topic gets two kinds of messages:
+Every transaction of the catalog is one Kafka transaction with messages in two topics:
 
-    ticket    written first. Transactions follow each other in the order of their tickets: one begins to work when all
-              before it were committed or aborted.
-    change    written last, in one or more parts: what the transaction changes in the catalog's tables, as a changeset.
+    turns      a ticket, written first. Transactions take their turns in the order of their tickets: one begins to work
+               when all before it were committed or aborted.
+    catalog    a change, written last, in one or more parts: what the transaction changes in the catalog's tables.
 
-So the changes are a sequence that every process applies alike, and the number of the last commit is a position.
+So the changes are a sequence that every process applies alike, and the number of the last commit is a position. Two
+topics, because a ticket that waits for its turn holds back from readers whatever comes behind it in its own.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ from headwater.system.background import Background
 from headwater.system.changesets import Recorder, make_changes
 from headwater.system.sqlite import Connection, connect, create_tables
 
-TICKET, CHANGE = b"ticket", b"change"
+CHANGE = b"change"
 _PART = struct.Struct(">II")
 """In front of each part of a change: its number, and how many there are."""
 
 ANSWER_SECONDS_MAX = 30.0
 IDLE_FETCH_MS = 50
 """How long the broker may hold back the news that there is nothing new."""
+LOOK_EVERY_SECONDS = 1.0
 MESSAGES_AT_ONCE = 10_000
 
 
@@ -78,14 +80,27 @@ class Replica:
         self._consumer = Consumer(settings_of(address, **settings))
         # One that polls answers no other question meanwhile.
         self._asker = Consumer(settings_of(address, **settings))
-        self._place = TopicPartition(address.catalog, 0, 0)
+        self._hasty = Consumer(settings_of(address, **{**settings, "isolation.level": "read_uncommitted"}))
+        self._place, self._tickets = TopicPartition(address.catalog, 0, 0), TopicPartition(address.turns, 0)
         self._consumer.assign([self._place])
         self._follower = Background("kafka-catalog", self._follow).start()
 
     def end(self) -> int:
         """Up to where all transactions are committed or aborted. Raises `LogUnavailable`."""
+        return self._ask(self._asker, self._place)
+
+    def has_turn(self, ticket: int) -> bool:
+        """Whether all transactions with earlier tickets are committed or aborted, and their changes can be read."""
+        if self._ask(self._asker, self._tickets) < ticket:
+            return False
+        # A transaction is decided before each of its topics says so.
+        return self.end() == self._ask(self._hasty, self._place)
+
+    def _ask(self, consumer: Consumer, place: TopicPartition) -> int:
+        if self._closed:
+            raise UsageError("The log is closed.", hint="Open it again.")
         with asking(self._address):
-            answer = self._asker.get_watermark_offsets(self._place, timeout=ANSWER_SECONDS_MAX)
+            answer = consumer.get_watermark_offsets(place, timeout=ANSWER_SECONDS_MAX)
         if answer is None:
             raise LogUnavailable(self._address.url, "it does not answer")
         return int(answer[1])
@@ -153,7 +168,7 @@ class Replica:
     def wait_news(self, ticket: int, seconds: float) -> None:
         """Returns when something was applied after the ticket was taken, or after so long."""
         with self._news:
-            self._news.wait_for(lambda: self._count != ticket or self._closed, seconds)
+            self._news.wait_for(lambda: self._count != ticket or self._closed, min(seconds, LOOK_EVERY_SECONDS))
 
     def touch(self) -> None:
         """Wakes those who wait in this process."""
@@ -170,6 +185,7 @@ class Replica:
         self._follower.stop()
         self._consumer.close()
         self._asker.close()
+        self._hasty.close()
         with self._idle_lock:
             for connection in self._idle:
                 connection.close()
@@ -191,13 +207,11 @@ class Replica:
             error = message.error()
             if error is not None:
                 seen = max(seen, self._end_of(message, error))
-            elif message.key() == TICKET:
-                seen = message.offset() + 1
             else:
                 whole = self._joined(message.value())
                 if whole is not None and message.offset() >= self._applied:
                     changes.append((message.offset(), whole))
-                # Behind a change comes the mark that its transaction was committed, and never another change.
+                # Behind a change comes the mark that its transaction was committed.
                 seen = message.offset() + (2 if whole is not None else 1)
         with self._news:
             self._read_up_to = max(seen, self._read_up_to)

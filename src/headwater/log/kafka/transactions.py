@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from headwater.errors import LogUnavailable
 from headwater.log.kafka.address import KafkaAddress
 from headwater.log.kafka.cluster import settings_of
 
-TRANSACTION_SECONDS_MAX = 60
+TRANSACTION_SECONDS_MAX = 20
 """After this time Kafka aborts a transaction: a process that died in the middle of a commit blocks others so long."""
 ANSWER_SECONDS_MAX = 30.0
 MESSAGE_BYTES_MAX = 1_000_000
+_UNKNOWN = (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001 (these are their names)
 
 Message = tuple[bytes | None, bytes | None, list[tuple[str, str | bytes | None]] | None]
 """A key, a value and headers."""
@@ -49,21 +52,38 @@ class Transactions:
             else:
                 offsets.append(message.offset())
 
-        for key, value, headers in messages:
-            while True:
-                try:
-                    producer.produce(topic, value, key, partition, delivered, headers=headers)
-                except BufferError:
-                    producer.poll(0.1)
-                    continue
-                except KafkaException as error:
-                    raise self._unavailable(error) from error
-                break
+        def send(message: Message) -> None:
+            key, value, headers = message
+            producer.produce(topic, value, key, partition, delivered, headers=headers)
+
+        for message in messages:
+            try:
+                send(message)
+            except (BufferError, KafkaException) as error:
+                self._send_again(producer, topic, partial(send, message), error)
         left = producer.flush(TRANSACTION_SECONDS_MAX)
         if left or errors:
             reason = errors[0] if errors else "it does not take the records in time"
             raise LogUnavailable(self._address.url, reason)
         return offsets
+
+    def _send_again(
+        self, producer: Producer, topic: str, send: Callable[[], None], error: BufferError | KafkaException
+    ) -> None:
+        """Hands over a message that the client has refused: it has no room, or does not know the partition yet."""
+        deadline = time.monotonic() + ANSWER_SECONDS_MAX
+        while True:
+            if isinstance(error, BufferError):
+                producer.poll(0.1)
+            elif error.args[0].code() not in _UNKNOWN or time.monotonic() > deadline:
+                raise self._unavailable(error) from error
+            else:
+                # It may have been made a moment ago: this asks the brokers again.
+                self._call(partial(producer.list_topics, topic, timeout=ANSWER_SECONDS_MAX))
+            try:
+                return send()
+            except (BufferError, KafkaException) as again:
+                error = again
 
     def commit(self) -> None:
         """Commits. Raises `LogUnavailable` if it is not known whether that happened; `settle` finds out."""
@@ -104,6 +124,8 @@ class Transactions:
                     },
                 )
             )
+            # With a connection that stands the client finds its coordinator at once, and not after half a second.
+            self._call(lambda: producer.list_topics(self._address.turns, timeout=ANSWER_SECONDS_MAX))
             self._call(lambda: producer.init_transactions(ANSWER_SECONDS_MAX))
             self._producer = producer
         return self._producer
