@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,3 +40,21 @@ def _made(request: pytest.FixtureRequest, tmp_path: Path) -> Implementation:
 @pytest.fixture
 def log(implementation: Implementation) -> Log:
     return implementation.open()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """On Kafka each test runs with its first parameters: with all of them they take minutes (`make test-kafka`)."""
+    if os.environ.get("HEADWATER_KAFKA") == "all":
+        return
+    seen, left = set[str](), list[pytest.Item]()
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec is not None and callspec.params.get("implementation") == "kafka":
+            name = item.nodeid.partition("[")[0]
+            if name in seen or item.get_closest_marker("long_on_kafka") is not None:
+                left.append(item)
+            seen.add(name)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        gone = set(map(id, left))
+        items[:] = [item for item in items if id(item) not in gone]
