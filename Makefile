@@ -56,6 +56,9 @@ bench: bench-log bench-engine bench-capture bench-server bench-demo ## run every
 bench-log: setup ## measure the log
 	$(python) bench/log.py $(BENCH_OPTIONS)
 
+bench-kafka: setup ## measure both logs, the embedded one and the one on Kafka, and Kafka's own tools
+	PYTHONPATH=. $(python) -m bench.kafka $(BENCH_OPTIONS)
+
 bench-engine: setup ## measure how fast views are kept up to date
 	$(python) -m bench.engine $(BENCH_OPTIONS)
 

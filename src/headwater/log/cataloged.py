@@ -66,7 +66,7 @@ class CatalogedLog(Log):
         _open_logs.add(self)
 
     def segments(self, topic: str) -> list[Segment]:
-        """The runs of records that a topic has now, by partition and offset."""
+        """The segments that hold a topic's records now, by partition and offset."""
         found = self.topic(topic)
         with self._catalog.read() as tx:
             return select(tx, "topic_id = ? ORDER BY partition, base_offset", (found.id,))

@@ -1,4 +1,4 @@
-"""Cutting a log on Kafka into batches, from what the catalog knows of runs: no message is read for it."""
+"""Cutting a log on Kafka into batches, from what the catalog knows of spans: no message is read for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading one partition of a topic on Kafka: its runs from the catalog, its messages in bulk, as Arrow."""
+"""Reading one partition of a topic on Kafka: its spans from the catalog, its messages in bulk, as Arrow."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _STORED = (OFFSET, COMMIT, AT, DELETED, HEADERS)
 
 
 @dataclass(frozen=True, slots=True)
-class _Runs:
-    """Runs of a partition that follow each other: headwater's offsets, Kafka's, commits and times."""
+class _Spans:
+    """Spans of a partition that follow each other: headwater's offsets, Kafka's, commits and times."""
 
     base: np.ndarray
     end: np.ndarray
@@ -39,9 +39,9 @@ class _Runs:
     """The end of the partition."""
 
     def kafka_offset(self, offset: int) -> int:
-        """Kafka's offset of a record in one of the runs."""
-        run = int(np.searchsorted(self.base, offset, side="right")) - 1
-        return int(self.kafka[run]) + offset - int(self.base[run])
+        """Kafka's offset of a record in one of the spans."""
+        span = int(np.searchsorted(self.base, offset, side="right")) - 1
+        return int(self.kafka[span]) + offset - int(self.base[span])
 
 
 class KafkaReader:
@@ -65,15 +65,15 @@ class KafkaReader:
 
     def read(self, offset: int, *, until_commit: int | None = None, until_offset: int | None = None) -> Batch | None:
         while True:
-            runs = self._runs(offset, until_commit, until_offset)
-            if runs is None:
+            spans = self._spans(offset, until_commit, until_offset)
+            if spans is None:
                 return None
-            first = max(offset, int(runs.base[0]))
-            end = min(int(runs.end[-1]), first + RECORDS_AT_ONCE)
+            first = max(offset, int(spans.base[0]))
+            end = min(int(spans.end[-1]), first + RECORDS_AT_ONCE)
             end = end if until_offset is None else min(end, until_offset)
-            messages = self._fetch(runs, first, end)
+            messages = self._fetch(spans, first, end)
             if messages:
-                return self._batch(messages, runs, end)
+                return self._batch(messages, spans, end)
             # Compaction has removed all of them.
             offset = end
 
@@ -108,8 +108,8 @@ class KafkaReader:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _runs(self, offset: int, until_commit: int | None, until_offset: int | None) -> _Runs | None:
-        """The next runs from an offset on, about as many as are read at once."""
+    def _spans(self, offset: int, until_commit: int | None, until_offset: int | None) -> _Spans | None:
+        """The next spans from an offset on, about as many as are read at once."""
         commits = "" if until_commit is None else f"AND last_commit <= {int(until_commit)} "
         offsets = "" if until_offset is None else f"AND base_offset < {int(until_offset)} "
         rows: list[tuple[int, ...]] = []
@@ -132,13 +132,15 @@ class KafkaReader:
         if not rows:
             return None
         columns = np.array(rows, dtype=np.int64).T
-        return _Runs(columns[0], columns[1], columns[2], columns[3], columns[4], end)
+        return _Spans(columns[0], columns[1], columns[2], columns[3], columns[4], end)
 
-    def _fetch(self, runs: _Runs, first: int, end: int) -> list[Any]:
-        kafka_first, kafka_end = runs.kafka_offset(first), runs.kafka_offset(end - 1) + 1
+    def _fetch(self, spans: _Spans, first: int, end: int) -> list[Any]:
+        kafka_first, kafka_end = spans.kafka_offset(first), spans.kafka_offset(end - 1) + 1
         name = self._address.topic(self.topic.name)
         try:
-            return self._fetchers.fetch(name, self.partition, kafka_first, kafka_end, end - first, more=end < runs.last)
+            return self._fetchers.fetch(
+                name, self.partition, kafka_first, kafka_end, end - first, more=end < spans.last
+            )
         except OutOfRange:
             self._observe(self.topic)
             start = self.first()
@@ -154,16 +156,16 @@ class KafkaReader:
         if self._find_topic(self.topic.name).id != self.topic.id:
             raise UnknownTopic(self.topic.name)
 
-    def _batch(self, messages: Sequence[Any], runs: _Runs, end: int) -> Batch:
+    def _batch(self, messages: Sequence[Any], spans: _Spans, end: int) -> Batch:
         kafka = np.fromiter((message.offset() for message in messages), np.int64, len(messages))
-        run = np.searchsorted(runs.kafka, kafka, side="right") - 1
-        offsets = runs.base[run] + kafka - runs.kafka[run]
+        span = np.searchsorted(spans.kafka, kafka, side="right") - 1
+        offsets = spans.base[span] + kafka - spans.kafka[span]
         self._renew_schema()
         wanted = self._wanted()
         columns: dict[str, Any] = {
             OFFSET.name: lambda: pa.array(offsets),
-            COMMIT.name: lambda: pa.array(runs.commit[run]),
-            AT.name: lambda: pa.array(runs.at[run]).cast(AT.type),
+            COMMIT.name: lambda: pa.array(spans.commit[span]),
+            AT.name: lambda: pa.array(spans.at[span]).cast(AT.type),
             PARTITION.name: lambda: pa.repeat(pa.scalar(self.partition, PARTITION.type), len(messages)),
             DELETED.name: lambda: pa.array([message.value() is None for message in messages]),
             HEADERS.name: lambda: pa.array([record_headers(message.headers()) for message in messages], HEADERS.type),

@@ -1,6 +1,6 @@
 """Writing records to Kafka, within a transaction of the catalog, which keeps where each commit's records are.
 
-A row of the catalog's table `segments` is a run: records of one commit and partition, one message each, at offsets of
+A row of the catalog's table `segments` is a span: records of one commit and partition, one message each, at offsets of
 Kafka that follow each other. Kafka gives offsets to the marks of transactions, too; headwater's own count records. So
 the table has both: `base_offset` is headwater's, `marked` is Kafka's of the same record.
 """
@@ -19,7 +19,7 @@ from headwater.log.kafka.values import message_headers, to_json
 from headwater.log.topic import Topic
 from headwater.system.sqlite import Connection
 
-_RUN = """
+_SPAN = """
 INSERT INTO segments (topic_id, partition, base_offset, end_offset, first_commit, last_commit, first_at, last_at,
                       state, file, bytes, rows, marked)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'sealed', '', ?, ?, ?)
@@ -77,12 +77,12 @@ class KafkaTails:
             ).fetchone()[0]
         )
         sizes = np.cumsum([0, *(len(key or b"") + len(value or b"") for key, value, _ in messages)])
-        # The mark of an earlier transaction may come between two records: then a new run begins.
+        # The mark of an earlier transaction may come between two records: then a new span begins.
         breaks = np.flatnonzero((np.diff(offsets) != 1) | (np.diff(numbers) != 0)) + 1
         begins = np.concatenate([[0], breaks])
         ends = np.concatenate([breaks, [len(offsets)]])
         tx.executemany(
-            _RUN,
+            _SPAN,
             [
                 (topic.id, partition, first + b, first + e, n, n, at, at, size, e - b, offset)
                 for b, e, n, size, offset in zip(
