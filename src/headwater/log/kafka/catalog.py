@@ -24,7 +24,7 @@ own time runs."""
 PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.0005, 0.01
 SEEN_SECONDS_MAX = 30.0
 COMPACTION_LAG_SECONDS = 3600
-"""Kafka compacts no record that is younger: a topic can be read as it was for so long."""
+"""Kafka compacts no record that is younger: a topic can be read as it was for this time."""
 
 
 class KafkaCatalog:

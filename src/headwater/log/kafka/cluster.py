@@ -83,7 +83,7 @@ class Cluster:
             self._await(lambda: self.partitions(topic) == 0)
 
     def add_partitions(self, topic: str, partitions: int) -> None:
-        """Adds partitions up to a number, if there are not so many, and returns when they can be used."""
+        """Adds partitions up to a number, and returns when they can be used."""
         if self.partitions(topic) >= partitions:
             return
         with asking(self._address):

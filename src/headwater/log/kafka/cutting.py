@@ -12,7 +12,7 @@ from headwater.model.position import Position
 from headwater.system.clock import instant
 
 BATCH_BYTES_MAX = 256 << 20
-"""A batch ends with the commit that brings it to so many bytes of messages."""
+"""A batch ends with the commit that brings it to this many bytes of messages."""
 
 _COMMITS = """
 SELECT last_commit, sum(rows), sum(bytes), max(last_at) FROM segments

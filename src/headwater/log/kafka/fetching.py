@@ -13,16 +13,12 @@ from headwater.log.kafka.address import KafkaAddress
 from headwater.log.kafka.cluster import settings_of
 
 IDLE_MAX = 8
-"""So many connections wait for the next read, each where its last one ended."""
+"""How many connections wait for the next read, each where its last one ended."""
 FETCH_SECONDS_MAX = 60.0
-"""Without a message for so long, the log is unavailable."""
+"""Without a message for this time, the log is unavailable."""
 LOOK_SECONDS = 0.2
 FETCH_WAIT_MS = 10
 """A connection that turns to another place waits for the broker's last answer first."""
-
-
-class OutOfRange(Exception):
-    """Messages at the offset were deleted."""
 
 
 class Fetcher:
@@ -49,11 +45,13 @@ class Fetcher:
             )
         )
 
-    def fetch(self, topic: str, partition: int, first: int, end: int, records_max: int, *, more: bool) -> list[Any]:
-        """Messages from an offset up to an end, at most so many; fewer where some were deleted by compaction.
+    def fetch(
+        self, topic: str, partition: int, first: int, end: int, records_max: int, *, more: bool
+    ) -> list[Any] | None:
+        """Messages from an offset up to an end, up to a number; fewer where some were deleted by compaction.
 
         Waits until they are visible. `more`: whether the next read is likely to continue there.
-        Raises `OutOfRange`, `LogUnavailable`.
+        None if the first was deleted by retention. Raises `LogUnavailable`.
         """
         known, self.place = self.place, None
         if known != (topic, partition, first):
@@ -69,7 +67,10 @@ class Fetcher:
             for message in messages:
                 offset = message.offset() or 0
                 if message.error() is not None:
-                    reached = max(reached, self._past(message))
+                    past = self._past(message)
+                    if past is None:
+                        return None
+                    reached = max(reached, past)
                 elif offset < end:
                     found.append(message)
                     reached = offset + 1
@@ -86,13 +87,13 @@ class Fetcher:
         """Ends the connection."""
         self._consumer.close()
 
-    def _past(self, message: Any) -> int:
-        """Up to where nothing more comes, if that is what an error says."""
+    def _past(self, message: Any) -> int | None:
+        """Up to where nothing more comes, if that is what an error says; None if the offset is out of range."""
         error = message.error()
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 (that is its name)
             return int(message.offset())
         if error.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):  # noqa: SLF001
-            raise OutOfRange
+            return None
         if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED) or error.fatal():
             raise LogUnavailable(self._address.url, str(error.str())) from KafkaException(error)
         return 0
@@ -107,7 +108,9 @@ class Fetchers:
         self._lock = threading.Lock()
         self._closed = False
 
-    def fetch(self, topic: str, partition: int, first: int, end: int, records_max: int, *, more: bool) -> list[Any]:
+    def fetch(
+        self, topic: str, partition: int, first: int, end: int, records_max: int, *, more: bool
+    ) -> list[Any] | None:
         """See `Fetcher.fetch`; any thread may call it."""
         fetcher = self._take((topic, partition, first))
         try:

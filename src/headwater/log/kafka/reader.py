@@ -15,7 +15,7 @@ from headwater.log.embedded.segment import DELETED, HEADERS
 from headwater.log.embedded.segments import partition_range
 from headwater.log.kafka.address import KafkaAddress
 from headwater.log.kafka.catalog import KafkaCatalog
-from headwater.log.kafka.fetching import Fetchers, OutOfRange
+from headwater.log.kafka.fetching import Fetchers
 from headwater.log.kafka.values import from_json, record_headers
 from headwater.log.reading import Batch
 from headwater.log.topic import Topic
@@ -137,19 +137,19 @@ class KafkaReader:
     def _fetch(self, spans: _Spans, first: int, end: int) -> list[Any]:
         kafka_first, kafka_end = spans.kafka_offset(first), spans.kafka_offset(end - 1) + 1
         name = self._address.topic(self.topic.name)
+        more = end < spans.last
         try:
-            return self._fetchers.fetch(
-                name, self.partition, kafka_first, kafka_end, end - first, more=end < spans.last
-            )
-        except OutOfRange:
-            self._observe(self.topic)
-            start = self.first()
-            if first < start:
-                raise RecordsGone(self.topic.name, self.partition, first, start - 1) from None
-            raise LogUnavailable(self._address.url, f"topic {name!r} does not have offset {kafka_first}") from None
+            found = self._fetchers.fetch(name, self.partition, kafka_first, kafka_end, end - first, more=more)
         except LogUnavailable:
             self._check_not_dropped()
             raise
+        if found is not None:
+            return found
+        self._observe(self.topic)
+        start = self.first()
+        if first < start:
+            raise RecordsGone(self.topic.name, self.partition, first, start - 1)
+        raise LogUnavailable(self._address.url, f"topic {name!r} does not have offset {kafka_first}")
 
     def _check_not_dropped(self) -> None:
         """Raises `UnknownTopic` if the topic was dropped meanwhile."""

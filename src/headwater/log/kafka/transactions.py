@@ -15,7 +15,7 @@ from headwater.log.kafka.address import KafkaAddress
 from headwater.log.kafka.cluster import settings_of
 
 TRANSACTION_SECONDS_MAX = 20
-"""After this time Kafka aborts a transaction: a process that died in the middle of a commit blocks others so long."""
+"""After this time Kafka aborts a transaction: a dead process holds up other writers until then."""
 ANSWER_SECONDS_MAX = 30.0
 MESSAGE_BYTES_MAX = 1_000_000
 _UNKNOWN = (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001 (these are their names)
