@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,10 @@ import pyarrow as pa
 
 from headwater.log.reading import Batch
 from headwater.log.topic import Topic
-from headwater.system.sqlite import Connection
+
+if TYPE_CHECKING:
+    # Who only needs the port does not load SQLite.
+    from headwater.system.sqlite import Connection
 
 
 class Catalog(Protocol):
