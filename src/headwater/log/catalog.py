@@ -74,7 +74,7 @@ class Wakes(Protocol):
         """Take one, look at the catalog, then wait with it: no commit in between is missed."""
 
     def wait(self, ticket: int, seconds: float) -> None:
-        """Returns when something was committed after the ticket was taken, perhaps earlier, or after so long."""
+        """Returns when something was committed after the ticket was taken, perhaps earlier, or after this time."""
 
 
 class Reader(Protocol):
