@@ -47,6 +47,7 @@
     |  |  |- DiskFull
     |  |  |- LogBusy               another process holds the write lock of the log
     |  |  |- LogReplaced           the log's directory was deleted while it was open
+    |  |  |- LogUnavailable        the brokers that hold the log do not answer
     |  |  |- StorageFailed
     |  |  |- BlobMissing           a file of a pipeline is not there, or not any more
     |  |  |- ArchiveUnavailable    the archive of a topic does not answer, or refuses
@@ -93,6 +94,7 @@ from headwater.errors.log import (
     InvalidRecords,
     LogBusy,
     LogReplaced,
+    LogUnavailable,
     OutOfSequence,
     PositionGone,
     ReadOnly,
@@ -190,6 +192,7 @@ __all__ = [
     "KeyRepeated",
     "LogBusy",
     "LogReplaced",
+    "LogUnavailable",
     "Missing",
     "NotYet",
     "OperatorBroken",

@@ -26,6 +26,7 @@ from headwater.errors import (
     UsageError,
 )  # fmt: skip
 from headwater.log.embedded.tables import TABLES
+from headwater.log.topic import Topic
 from headwater.system.checkpoints import Checkpoints
 from headwater.system.lock import FileLock
 from headwater.system.pages import BadPage, damaged_frames, damaged_pages
@@ -148,6 +149,12 @@ class Catalog:
         with self.read() as tx:
             at: int = tx.execute("SELECT committed_at FROM log").fetchone()[0]
         return at
+
+    def compacted_commit(self, topic: Topic) -> int:
+        """The last commit whose records compaction has looked at; 0 if it was never here."""
+        with self.read() as tx:
+            row = tx.execute("SELECT max(compacted_commit) FROM partitions WHERE topic_id = ?", (topic.id,)).fetchone()
+        return int(row[0] or 0)
 
     def damages(self) -> list[BadPage]:
         """Every page of the catalog and of its write-ahead log that is not as it was written, used or free."""

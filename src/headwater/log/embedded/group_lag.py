@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from headwater.errors import Corrupt, UnknownGroup
-from headwater.log.embedded.catalog import Catalog
+from headwater.log.catalog import Catalog
 from headwater.log.embedded.segments import select
 from headwater.log.lag import Lag
 from headwater.log.maintenance import Segment

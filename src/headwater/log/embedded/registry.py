@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from headwater.errors import TopicExists, UnknownTopic, UsageError
-from headwater.log.embedded.catalog import Catalog
+from headwater.log.catalog import Catalog
 from headwater.log.topic import DEAD_LETTER_SCHEMA, Topic, TopicSettings, define_topic, parse_schema
 from headwater.model.evolution import check_evolution
 from headwater.system.sqlite import Connection
