@@ -31,6 +31,8 @@ class Alerts:
 
     def add(self, rule: Rule, to: Channel | Sequence[Channel]) -> None:
         """Declares an alert. Raises `UsageError`."""
+        if rule.name in self.declared:
+            raise UsageError(f"There are two alerts called {rule.name!r}.", hint="Give one of them another name.")
         channels = (to,) if isinstance(to, Channel) else tuple(to)
         for channel in channels:
             if not isinstance(channel, Channel):
@@ -40,7 +42,7 @@ class Alerts:
                 )
         target = AlertTarget(rule, self._directory, self._log, self.history.topic)
         self._create(self.history.topic, HISTORY_SCHEMA)
-        self._connections.add_sink(rule.name, rule.view, target, rule.key, None, None, {})
+        self._connections.add_sink(rule.sink, rule.view, target, rule.key, None, None, {})
         notifiers = tuple(
             Notifier(rule, number, channel, self._directory, self.history) for number, channel in enumerate(channels)
         )

@@ -32,7 +32,8 @@ RECENT = Parameter(
 
 
 async def list_alerts(call: Call) -> Response:
-    found = await call.service.threads.run(call.service.app.list_alerts, int(call["recent"]))
+    recent = RECENT_DEFAULT if call["recent"] is None else call["recent"]
+    found = await call.service.threads.run(call.service.app.list_alerts, recent)
     return answer(found)
 
 

@@ -42,9 +42,9 @@ class Notifier(Part):
     ) -> None:
         self.rule, self.channel, self.history = rule, channel, history
         self.patience, self.clock = patience or Patience(), clock or Clock()
-        self._name = f"alert-{rule.name}-{number}"
-        self.messages_name = f"{directory.name}.{rule.name}_{number}".replace(".", "~")
-        self._path = directory / DIRECTORY / f"{rule.name}.{number}.json"
+        self._name = f"alert-{rule.sink}-{number}"
+        self.messages_name = f"{directory.name}.{rule.sink}_{number}".replace(".", "~")
+        self._path = directory / DIRECTORY / f"{rule.sink}.{number}.json"
 
     def __repr__(self) -> str:
         return f"Notifier({self.rule.name!r}, to={self.channel.address!r})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
@@ -9,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from headwater.errors import UsageError
 
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _HINT = 'Write it as quiet=("22:00", "07:00"), with time_zone="Europe/Berlin".'
 
 
@@ -42,6 +44,11 @@ class Rule:
     repeat: timedelta | None = None
     quiet: QuietHours | None = None
     digest: timedelta | None = None
+
+    @property
+    def sink(self) -> str:
+        """What the alert is called where names have no spaces: as a sink, in ids, and in files."""
+        return _NOT_IN_NAMES.sub("-", self.name).strip("-._")
 
     def is_quiet(self, at: datetime) -> bool:
         """Whether nobody is told anything at an instant."""

@@ -38,7 +38,7 @@ class AlertTarget(Target):
 
     def __init__(self, rule: Rule, directory: Path, log: Log, topic: str, clock: Clock | None = None) -> None:
         self.rule, self.topic = rule, topic
-        self._path = directory / DIRECTORY / f"{rule.name}.sqlite"
+        self._path = directory / DIRECTORY / f"{rule.sink}.sqlite"
         self._log, self._history, self._clock = log, History(log, topic), clock or Clock()
         self._after = round(rule.after.total_seconds() * 1_000_000)
         self._state: AlertState | None = None
