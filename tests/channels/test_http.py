@@ -134,6 +134,21 @@ def test_a_template_with_a_column_that_is_not_there_says_so(view: Keyed, posts: 
     assert not posts.came
 
 
+def test_a_key_that_the_view_does_not_have_says_so(view: Keyed, posts: Posts) -> None:
+    with telling(view, http(posts), "content", key=("id",)) as made:
+        until(made.is_over)
+        assert "View 'v' has no column 'id', which is in the key" in str(made.status().error)
+
+
+def test_two_rows_of_one_key_are_told_to_nobody(view: Keyed, posts: Posts) -> None:
+    with telling(view, http(posts)) as made:
+        until(lambda: made.at() == 1)
+        view.add(1, "another")
+        until(made.is_over)
+        assert "more than one row with the key key=1" in str(made.status().error)
+    assert not posts.came
+
+
 def test_a_receiver_that_comes_back_gets_everything(view: Keyed) -> None:
     with taking_posts() as posts:
         port = posts.port

@@ -61,10 +61,12 @@ class History:
             first, end = self.log.offsets(self.topic).get(0, (0, 0))
         except UnknownTopic:
             return
-        if max(start, first) >= end:
+        # Behind the end of a topic that was dropped and created again, everything is new.
+        start = first if start > end else max(start, first)
+        if start >= end:
             return
         names = HISTORY_SCHEMA.names
-        for row in self.log.scan(self.topic, start=max(start, first), end=end).to_pylist():
+        for row in self.log.scan(self.topic, start=start, end=end).to_pylist():
             yield row["_offset"], AlertRecord(**{name: row[name] for name in names})
 
     def of(self, alert: str) -> list[AlertRecord]:

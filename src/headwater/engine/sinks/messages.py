@@ -160,6 +160,9 @@ class MessageSink(Sink):
             yield "added", _repeated(rows, weights)
             yield "removed", _repeated(rows, -weights)
             return
+        missing = [name for name in self._key if name not in rows.column_names]
+        if missing:
+            raise TargetFailed(f"View {self._view!r} has no column {missing[0]!r}, which is in the key", "gone")
         zset = consolidate(rows.append_column(WEIGHT, changes.weights))
         self._check(zset, before)
         net = net_of(zset, self._key)
