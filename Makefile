@@ -51,6 +51,10 @@ check: setup ## check format, style, types and the layers
 	$(bin)/mypy
 	$(bin)/lint-imports --no-logo
 
+torture-alerts: KILLS ?= 100
+torture-alerts: setup ## kill senders of messages and alerts: KILLS=100
+	HEADWATER_ALERT_KILLS=$(KILLS) HEADWATER_CHANNEL_KILLS=$(KILLS) $(bin)/pytest -q tests/alerts/test_kills.py tests/channels/test_kills.py
+
 bench: bench-log bench-engine bench-capture bench-server bench-demo ## run every benchmark
 
 bench-log: setup ## measure the log
