@@ -1,6 +1,6 @@
 # Every command of the project; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server bench-demo servers pictures demo-pictures torture-log torture-capture torture-run fuzz-views matrix mutants soak fresh-machine lock clean
+.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server bench-demo servers pictures demo-pictures torture-alerts torture-log torture-capture torture-run fuzz-views matrix mutants soak fresh-machine lock clean
 
 bin := .venv/bin
 python := $(bin)/python
@@ -51,10 +51,6 @@ check: setup ## check format, style, types and the layers
 	$(bin)/mypy
 	$(bin)/lint-imports --no-logo
 
-torture-alerts: KILLS ?= 100
-torture-alerts: setup ## kill senders of messages and alerts: KILLS=100
-	HEADWATER_ALERT_KILLS=$(KILLS) HEADWATER_CHANNEL_KILLS=$(KILLS) $(bin)/pytest -q tests/alerts/test_kills.py tests/channels/test_kills.py
-
 bench: bench-log bench-engine bench-capture bench-server bench-demo ## run every benchmark
 
 bench-log: setup ## measure the log
@@ -71,6 +67,9 @@ bench-server: setup ## measure the server: appends, rows by key, followers
 
 bench-demo: setup ## measure the demo: to the first page, and from a commit in PostgreSQL to a subscriber
 	$(python) -m bench.demo $(BENCH_OPTIONS)
+
+torture-alerts: setup ## kill senders of messages and alerts N times each: make torture-alerts N=100
+	HEADWATER_ALERT_KILLS=$(N) HEADWATER_CHANNEL_KILLS=$(N) $(bin)/pytest -q tests/alerts/test_kills.py tests/channels/test_kills.py
 
 torture-capture: setup ## kill captures of PostgreSQL and its server N times: make torture-capture N=200
 	PYTHONPATH=. $(python) tools/torture_capture.py --kills $(N) $(TORTURE_OPTIONS)
