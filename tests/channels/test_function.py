@@ -57,7 +57,7 @@ def test_what_was_taken_in_a_backlog_does_not_come_again_after_a_failure(view: K
             raise TargetFailed("enough", "gone")
 
     made = feeding(view, fails)
-    until(made.is_over)
+    until(lambda: made.status().status == "paused")
     assert made.at() == 3
     made.stop()
     again = feeding(view, fails)
@@ -76,7 +76,7 @@ def test_errors_of_connections_pass_and_others_pause_it(view: Keyed, error: Exce
         raise error
 
     made = feeding(view, fails)
-    until(lambda: made.status().failures >= 3 and (status == "retrying" or made.is_over()))
+    until(lambda: made.status().failures >= 3 and made.status().status == status)
     assert made.status().status == status
     made.stop()
 
@@ -86,7 +86,7 @@ def test_urls_in_what_a_function_raises_are_shown_without_their_secrets(view: Ke
         raise ValueError(f"cannot reach https://me:{HUSH}@example.com:8443/{HUSH}?token={HUSH} or db://{HUSH}@db")
 
     made = feeding(view, fails)
-    until(made.is_over)
+    until(lambda: made.status().status == "paused")
     made.stop()
     shown = f"{made.said} {made.status()}"
     assert "raises ValueError: cannot reach https://example.com:8443 or db://db" in shown

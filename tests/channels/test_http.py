@@ -117,7 +117,7 @@ def test_what_is_wrong_for_every_message_pauses_it(view: Keyed, posts: Posts) ->
         until(lambda: made.at() == 1)
         posts.answers += [status(202), *[status(403)] * 10]
         view.publish(k3="three", k4="four")
-        until(made.is_over)
+        until(lambda: made.status().status == "paused")
         assert made.status().status == "paused"
         assert "403 Forbidden" in str(made.status().error)
     posts.answers.clear()
@@ -129,14 +129,14 @@ def test_what_is_wrong_for_every_message_pauses_it(view: Keyed, posts: Posts) ->
 
 def test_a_template_with_a_column_that_is_not_there_says_so(view: Keyed, posts: Posts) -> None:
     with telling(view, http(posts, {"what": "$price"}), "content") as made:
-        until(made.is_over)
+        until(lambda: made.status().status == "paused")
         assert "A template has $price, but a message only $key, $text" in str(made.status().error)
     assert not posts.came
 
 
 def test_a_key_that_the_view_does_not_have_says_so(view: Keyed, posts: Posts) -> None:
     with telling(view, http(posts), "content", key=("id",)) as made:
-        until(made.is_over)
+        until(lambda: made.status().status == "paused")
         assert "View 'v' has no column 'id', which is in the key" in str(made.status().error)
 
 
@@ -144,7 +144,7 @@ def test_two_rows_of_one_key_are_told_to_nobody(view: Keyed, posts: Posts) -> No
     with telling(view, http(posts)) as made:
         until(lambda: made.at() == 1)
         view.add(1, "another")
-        until(made.is_over)
+        until(lambda: made.status().status == "paused")
         assert "more than one row with the key key=1" in str(made.status().error)
     assert not posts.came
 

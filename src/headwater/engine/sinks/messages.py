@@ -81,6 +81,11 @@ class MessageSink(Sink):
         return self.channel.address
 
     @property
+    def dead_letter(self) -> str | None:
+        """The topic of rows whose messages are refused."""
+        return self._letters.topic
+
+    @property
     def waiting(self) -> bool:
         return bool(self._due)
 
