@@ -1,6 +1,6 @@
 # Every command of the project; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-kafka check bench bench-kafka bench-log bench-engine bench-capture bench-server bench-demo servers pictures demo-pictures torture-log torture-capture torture-run fuzz-views matrix mutants soak fresh-machine lock clean
+.PHONY: servers $(shell sed -n 's/^\([a-z-]*\):.*\#\# .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 bin := .venv/bin
 python := $(bin)/python
@@ -70,6 +70,9 @@ bench-server: setup ## measure the server: appends, rows by key, followers
 
 bench-demo: setup ## measure the demo: to the first page, and from a commit in PostgreSQL to a subscriber
 	$(python) -m bench.demo $(BENCH_OPTIONS)
+
+torture-alerts: setup ## kill senders of messages and alerts N times each: make torture-alerts N=100
+	HEADWATER_ALERT_KILLS=$(N) HEADWATER_CHANNEL_KILLS=$(N) $(bin)/pytest -q tests/alerts/test_kills.py tests/channels/test_kills.py
 
 torture-capture: setup ## kill captures of PostgreSQL and its server N times: make torture-capture N=200
 	PYTHONPATH=. $(python) tools/torture_capture.py --kills $(N) $(TORTURE_OPTIONS)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 import pyarrow as pa
 
-from headwater.connectors.connections import Connected, Connections
+from headwater.connectors.alerting import Alerting, Alerts
+from headwater.connectors.connections import Connections
 from headwater.engine.explanation import Explanation
 from headwater.engine.following import release_all
 from headwater.engine.functions import Function
@@ -57,7 +58,7 @@ OnError = Literal["fail", "dead_letter"]
 Body = TypeVar("Body", bound=Callable[..., pa.Array])
 
 
-class App(Published, Connected):
+class App(Published, Alerting):
     """Topics and views under one name. Its views are one pipeline: they move together from position to position."""
 
     def __init__(
@@ -82,6 +83,7 @@ class App(Published, Connected):
         self._webhooks_in: dict[str, WebhookIn] = {}
         self._statsd: Statsd | None = None
         self._connections = Connections(self.log, self.directory)
+        self._alerts = Alerts(self.log, self.directory, self._connections, self.topic)
         self._functions: list[Function] = []
         self._pipeline_options = pipeline
         self._runtime: Runtime | None = None

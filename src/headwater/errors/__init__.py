@@ -64,6 +64,7 @@
     |  |  `- AnswerLost            a client's connection failed before its request was answered
     |  |  `- TargetFailed          a delivery to the target of a sink did not arrive, or may not have
     |  |     |- KeyRepeated        a view that is sunk by key has several rows of one key
+    |  |     |- MessageRefused     a receiver refuses one message, and would take others
     |  |     `- TableRemoved       the table of a sink's target does not exist any more
     |  |- Corrupt                  committed data cannot be read back: stop and repair
     |  |  `- StateCorrupt          state of a view cannot be read back: delete it, and it is rebuilt
@@ -117,7 +118,7 @@ from headwater.errors.queries import (
     UnsupportedQuery,
 )
 from headwater.errors.requests import AnswerLost, Declined, Refused, RequestRefused, ServerUnavailable, TokensUnusable
-from headwater.errors.sinks import KeyRepeated, TableRemoved, TargetFailed
+from headwater.errors.sinks import KeyRepeated, MessageRefused, TableRemoved, TargetFailed
 from headwater.errors.sources import (
     CaptureDropped,
     CaptureOvertaken,
@@ -193,6 +194,7 @@ __all__ = [
     "LogBusy",
     "LogReplaced",
     "LogUnavailable",
+    "MessageRefused",
     "Missing",
     "NotYet",
     "OperatorBroken",

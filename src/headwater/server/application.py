@@ -12,7 +12,19 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from headwater.errors import InternalError, Refused
-from headwater.server import dead_letters, flow, groups, health, hooks, openapi, pipelines, records, topics, views
+from headwater.server import (
+    alerts,
+    dead_letters,
+    flow,
+    groups,
+    health,
+    hooks,
+    openapi,
+    pipelines,
+    records,
+    topics,
+    views,
+)
 from headwater.server.answers import answer, failure
 from headwater.server.console_files import serve_file
 from headwater.server.endpoint import Call, Endpoint, json_answer
@@ -29,6 +41,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *topics.ENDPOINTS,
     *records.ENDPOINTS,
     *groups.ENDPOINTS,
+    *alerts.ENDPOINTS,
     *hooks.ENDPOINTS,
     *views.ENDPOINTS,
     *pipelines.ENDPOINTS,
