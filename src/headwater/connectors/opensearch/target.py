@@ -20,9 +20,9 @@ import pyarrow as pa
 from headwater.connectors.key_texts import key_texts
 from headwater.connectors.opensearch.documents import Bulk, Outcome, deletes, outcome_of, upserts
 from headwater.connectors.opensearch.mapping import mapping_of
-from headwater.connectors.opensearch.positions import Position, Positions
+from headwater.connectors.opensearch.positions import SECOND, Position, Positions, first_version
 from headwater.connectors.opensearch.requests import Requests, parse_cluster
-from headwater.engine.sinks.port import CannotContinue
+from headwater.engine.sinks.port import CannotContinue, PositionChanged
 from headwater.engine.sinks.target import Assignment, Delivery, Target
 from headwater.errors import TargetFailed, UsageError
 from headwater.model.rows import parse_json_lines
@@ -119,6 +119,10 @@ class OpenSearch(Target):
             table, _ = parse_json_lines(lines, columns)
             yield table.select(columns.names)
 
+    def check(self) -> None:
+        if self._position.stamp is not None and self._uuid() != self._position.uuid:
+            raise PositionChanged
+
     def forget(self) -> None:
         assert self._positions is not None, "it was opened"
         self._positions.forget()
@@ -133,7 +137,9 @@ class OpenSearch(Target):
             raise CannotContinue
         self._create(delivery.upserts.schema)
         uuid = self._uuid() if delivery.content else self._position.uuid
-        version = self._position.version + 1
+        # What others wrote has a later version than ours, and has to go.
+        overwrites = delivery.repair or delivery.content
+        version = max(self._position.version, first_version() + SECOND if overwrites else 0) + 1
         begun = replace(self._position, version=version, stamp=stamp, under_way=delivery.stamp, uuid=uuid)
         self._save(begun)
         self._delivery, self._steps = delivery, self._steps_of(delivery, begun.version)

@@ -28,7 +28,11 @@ _POSITION = "headwater:sink:"
 # that are written (each a key, how many values, and them), and keys to delete. Answers what is in the way.
 _WRITE = """
 local held = redis.call('HMGET', KEYS[1], 'epoch', 'stamp')
-if held[1] ~= ARGV[1] then return held[1] and 'fenced' or 'changed' end
+if held[1] ~= ARGV[1] then
+    -- Nobody takes over with a smaller one: that was restored from a backup.
+    if held[1] and tonumber(held[1]) > tonumber(ARGV[1]) then return 'fenced' end
+    return 'changed'
+end
 if (held[2] or '') ~= ARGV[2] then return 'changed' end
 local expiry, at = ARGV[4], 6
 for _ = 1, tonumber(ARGV[5]) do
@@ -135,6 +139,14 @@ class Redis(Target):
                     held = pipeline.execute(raise_on_error=False)
                 found = [(each.decode(errors="replace"), one) for each, one in zip(part, held, strict=True)]
                 yield rows_of(found, columns, key, self.prefix)
+
+    def check(self) -> None:
+        if not self._stamp:
+            return
+        with _failing():
+            held = self._redis.hget(self._position, "stamp")
+        if held != self._stamp.encode():
+            raise PositionChanged
 
     def forget(self) -> None:
         with _failing():

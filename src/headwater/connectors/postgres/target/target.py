@@ -57,8 +57,9 @@ class Postgres(Target):
         connection = self._connect()
         with self._failing(), connection.transaction():
             stamp = self._positions.take_over(connection, assignment.owner)
-            if stamp is not None and not self.table.exists(connection):
-                self._positions.forget(connection)
+            if stamp is not None and not self._positions.is_of_this_table(connection):
+                # What is in the table, if it is there, was put there by somebody else, such as a backup of it alone.
+                self._positions.doubt(connection)
             return self._positions.stamp
 
     def deliver(self, delivery: Delivery) -> None:
@@ -111,6 +112,18 @@ class Postgres(Target):
                         held.clear()
             if held:
                 yield rows_of(bytes(held), columns)
+
+    def check(self) -> None:
+        if self._positions.stamp is None:
+            return
+        connection = self._connect()
+        try:
+            with self._failing(), connection.transaction():
+                held = self._positions.hold(connection)
+                if held != self._positions.stamp or not self._positions.is_of_this_table(connection):
+                    raise PositionChanged
+        except TableRemoved:
+            self._begin_again(connection)
 
     def forget(self) -> None:
         connection = self._connect()
