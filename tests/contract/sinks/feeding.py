@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from headwater.engine.reading import Reader
-from headwater.engine.sinks.control import Request
 from headwater.engine.sinks.delivering import TargetSink
 from headwater.engine.sinks.feed import Feed
 from headwater.engine.sinks.target import Assignment, Target
@@ -62,7 +62,8 @@ class Keyed:
 
     def audit(self, target: Target, *, repair: bool = False) -> dict[str, Any]:
         """What an audit finds, with the keys as numbers."""
-        found = dict(self.feed(target).carry_out(Request("audit", {"repair": repair})))
+        made = self.feed(target).audit(repair=repair)
+        found = {**asdict(made), "equal": made.equal}
         for kind in ("missing", "different", "extra"):
             named = found[kind]["named"]
             assert found[kind]["count"] == len(named)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from headwater.engine.sinks.control import Request
 from headwater.engine.sinks.feed import Feed
 from headwater.errors import RowRefused, TargetFailed, UsageError
 from tests.contract.sinks.feeding import Keyed
@@ -130,7 +129,7 @@ def test_refused_rows_are_no_difference(system: System, view: Keyed) -> None:
 def test_a_paused_sink_gets_nothing_until_it_is_resumed(system: System, view: Keyed) -> None:
     with view.feeding(system.target()) as made:
         until(lambda: made.at() == 1)
-        made.feed.control.pause()
+        made.feed.pause()
         until(lambda: any("is paused" in said for said in made.said))
         before = system.rows()
         view.publish(k1="later")
@@ -140,7 +139,7 @@ def test_a_paused_sink_gets_nothing_until_it_is_resumed(system: System, view: Ke
     with view.feeding(system.target()) as made:
         # A pause outlives the process.
         assert made.status().status == "paused"
-        made.feed.control.resume()
+        made.feed.resume()
         arrives(system, view, made)
         until(lambda: made.status().status == "running")
 
@@ -152,7 +151,7 @@ def test_a_sink_that_gave_up_is_resumed(system: System, view: Keyed) -> None:
         until(made.gave_up)
         view.add(2, "two", -1)
         view.held[2] = "zwei"
-        made.feed.control.resume()
+        made.feed.resume()
         arrives(system, view, made)
         until(lambda: not made.gave_up())
 
@@ -161,12 +160,12 @@ def test_reset_brings_the_content_again(system: System, view: Keyed) -> None:
     with view.feeding(system.target()) as made:
         arrives(system, view, made)
         corrupt(system, view)
-        view.feed(system.target()).carry_out(Request("reset"))
+        view.feed(system.target()).reset()
         arrives(system, view, made)
         until(lambda: made.status().position is not None)
         assert made.said == []
     corrupt(system, view)
-    view.feed(system.target()).carry_out(Request("reset"))
+    view.feed(system.target()).reset()
     with view.feeding(system.target()) as made:
         arrives(system, view, made)
     view.publish(k1="after")
@@ -184,7 +183,7 @@ def test_a_reset_reaches_a_sink_whose_target_does_not_answer(system: System, vie
         until(lambda: made.status().error is not None)
         with pytest.raises(TargetFailed):
             view.audit(system.target())
-        view.feed(system.target()).carry_out(Request("reset"))
+        view.feed(system.target()).reset()
         assert made.status().position is None
         system.start()
         arrives(system, view, made)
@@ -193,7 +192,7 @@ def test_a_reset_reaches_a_sink_whose_target_does_not_answer(system: System, vie
 def test_a_dropped_sink_leaves_the_rows_and_nothing_else(system: System, view: Keyed) -> None:
     with view.feeding(system.target()) as made:
         arrives(system, view, made)
-        view.feed(system.target()).carry_out(Request("drop"))
+        view.feed(system.target()).drop()
         assert (made.status().status, made.status().position) == ("paused", None)
         assert is_there(system, view)
         with view.driver.store.read() as look:
@@ -211,8 +210,7 @@ def refused(view: Keyed, number: int = 0) -> dict[str, Any]:
 
 
 def send(system: System, view: Keyed, row: dict[str, Any]) -> bool:
-    done = view.feed(system.target()).carry_out(Request("send", {"original": refused(view), "row": row}))
-    return bool(done["sent"])
+    return view.feed(system.target()).send(refused(view), row)
 
 
 def test_a_refused_row_is_fixed_and_sent_again(system: System, view: Keyed) -> None:
@@ -256,4 +254,4 @@ def test_a_later_version_of_a_row_wins_over_one_sent_again(system: System, view:
 def test_a_sink_that_holds_nothing_cannot_be_audited(view: Keyed) -> None:
     feed = Feed(view.directory, "out", "v", FunctionTarget().sink(), "content")
     with pytest.raises(UsageError, match="cannot be audited"):
-        feed.carry_out(Request("audit", {"repair": False}))
+        feed.audit()

@@ -47,7 +47,7 @@ class Positions:
 
     def take_over(self, index: str, identity: str) -> Position:
         """The position in an index, which from now on only this one can move. Raises `TargetFailed`."""
-        found = Position(index, identity, first_version())
+        found = Position(index, identity, int(time.time()) * SECOND)
         held = self._look()
         if held is None:
             self._requests.ask("PUT", f"/{quote(self._index, safe='')}", _SETTINGS, expected=(400,))
@@ -83,8 +83,3 @@ class Positions:
     def forget(self) -> None:
         """Removes it."""
         self._requests.ask("DELETE", self._path, expected=(404,))
-
-
-def first_version() -> int:
-    """The first version of this second."""
-    return int(time.time()) * SECOND

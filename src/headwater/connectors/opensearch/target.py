@@ -20,7 +20,7 @@ import pyarrow as pa
 from headwater.connectors.key_texts import key_texts
 from headwater.connectors.opensearch.documents import Bulk, Outcome, deletes, outcome_of, upserts
 from headwater.connectors.opensearch.mapping import mapping_of
-from headwater.connectors.opensearch.positions import SECOND, Position, Positions, first_version
+from headwater.connectors.opensearch.positions import SECOND, Position, Positions
 from headwater.connectors.opensearch.requests import Requests, parse_cluster
 from headwater.engine.sinks.port import CannotContinue, PositionChanged
 from headwater.engine.sinks.target import Assignment, Delivery, Target
@@ -137,9 +137,10 @@ class OpenSearch(Target):
             raise CannotContinue
         self._create(delivery.upserts.schema)
         uuid = self._uuid() if delivery.content else self._position.uuid
-        # What others wrote has a later version than ours, and has to go.
-        overwrites = delivery.repair or delivery.content
-        version = max(self._position.version, first_version() + SECOND if overwrites else 0) + 1
+        version = self._position.version + 1
+        if delivery.repair or delivery.content:
+            # What others have written has to go, and its versions are later than those that we gave.
+            version += SECOND
         begun = replace(self._position, version=version, stamp=stamp, under_way=delivery.stamp, uuid=uuid)
         self._save(begun)
         self._delivery, self._steps = delivery, self._steps_of(delivery, begun.version)

@@ -6,7 +6,7 @@ the sums differ are the rows of the target read a second time, and told apart by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,12 @@ class SinkAudit:
     def equal(self) -> bool:
         """Whether nothing differed when it was compared."""
         return not (self.missing.count or self.different.count or self.extra.count)
+
+
+def audit_of(told: Mapping[str, Any]) -> SinkAudit:
+    """The audit that another process has told."""
+    keys = {kind: Keys(told[kind]["count"], tuple(told[kind]["named"])) for kind in ("missing", "different", "extra")}
+    return SinkAudit(**{**told, **keys})
 
 
 @dataclass(frozen=True, slots=True)

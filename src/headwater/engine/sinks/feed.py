@@ -21,6 +21,7 @@ from headwater.engine.parts import Part, Report, Stop
 from headwater.engine.reading import Reader
 from headwater.engine.sinks.asking import carried_out, progress_of
 from headwater.engine.sinks.control import Control, Request, error_json
+from headwater.engine.sinks.operated import Operated
 from headwater.engine.sinks.patience import Patience
 from headwater.engine.sinks.port import CannotContinue, Mark, PositionChanged, Sink, SinkStatus, Start
 from headwater.engine.sinks.progress import ProgressFile
@@ -51,7 +52,7 @@ class _Stopped(Exception):
     """The feed was asked to end."""
 
 
-class Feed(Part):
+class Feed(Part, Operated):
     """Brings one view to one sink while it is run. `repr` and everything it says show no secret."""
 
     def __init__(
@@ -97,10 +98,6 @@ class Feed(Part):
         return False
 
     def carry_out(self, request: Request, report: Report | None = None) -> Mapping[str, Any]:
-        """Does something between two deliveries: in the process that feeds the sink, or here if none does.
-
-        Raises `UsageError` and `TargetFailed`.
-        """
         self._file.directory.mkdir(parents=True, exist_ok=True)
         told = report or Report()
 
@@ -150,8 +147,11 @@ class Feed(Part):
         """Whether there is no further attempt."""
         return self._patience.is_over(refusals, seconds, failure)
 
-    def status(self, reader: Reader) -> SinkStatus:
-        """How far the sink is, whichever process feeds it."""
+    def status(self, reader: Reader | None = None) -> SinkStatus:
+        """How far the sink is, whichever process feeds it. A caller that asks often has a reader."""
+        if reader is None:
+            with Reader(self._directory) as opened:
+                return self.status(opened)
         progress, now = self._file.load(self.view), time.time()
         mark, lag, seconds = progress.mark, None, None
         if mark is not None:
@@ -475,7 +475,7 @@ class _Run:
                 self._feed.control.answer(request, {"progress": [done, total]})
 
         found = self._sink.audit(repair=repair, progress=progress)
-        return {**asdict(found), "equal": found.equal}
+        return asdict(found)
 
     def _save_sometimes(self) -> None:
         if time.monotonic() - self._saved_at >= SAVE_SECONDS:
