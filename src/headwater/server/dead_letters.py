@@ -281,7 +281,7 @@ COUNTS = thing(open=WHOLE, sent=WHOLE, discarded=WHOLE, superseded=WHOLE)
 
 ENDPOINTS = (
     Endpoint(
-        "GET", "/dead-letters", list_letters, "Records that did not fit, or that views refuse; rows that targets refuse",
+        "GET", "/dead-letters", list_letters, "Records that do not fit or that views refuse, rows that targets refuse",
         {200: json_answer("The newest first.", thing(position=POSITION, letters=many(LETTER), counts=COUNTS))},
         parameters=(STATE, limit(10_000), *READING), tag=TAG,
     ),
@@ -293,8 +293,8 @@ ENDPOINTS = (
         "POST", "/dead-letters/{id}/send", send, "Send a dead letter again, to its topic or sink, as the body has it",
         {200: json_answer("It is durable at this position.", DONE)}, "admin", (ID,),
         {bodies.JSON: {"type": "object"}}, tag=TAG,
-        about="A row that the target of a sink has refused (`kind` is `sink`) is put into the target. If the view has a "
-        "later version of the row by now, that one counts, nothing is sent, and the letter is `superseded`.",
+        about="A row that the target of a sink has refused (`kind` is `sink`) is put into the target. If the view has "
+        "a later version of the row by now, nothing is sent, and the letter is `superseded`.",
     ),
     Endpoint(
         "POST", "/dead-letters/{id}/discard", discard, "Mark a dead letter as dealt with",
