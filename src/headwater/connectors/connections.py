@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, Unpack, get_args
 
 from headwater.connectors.registry import open_sink, open_source
-from headwater.engine.sinks.channel import Channel
 from headwater.engine.reading import Reader
+from headwater.engine.sinks.channel import Channel
 from headwater.engine.sinks.delivering import TargetSink
 from headwater.engine.sinks.feed import Feed
 from headwater.engine.sinks.function import FunctionSink

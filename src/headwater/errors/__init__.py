@@ -57,6 +57,7 @@
     |  |  |- TooManyOpenFiles      the process has as many files open as it may
     |  |  |- StoreBusy             another process writes to the store of a pipeline
     |  |  |- NotYet                views, or the log, have not reached the position that a read asked for
+    |  |  |- SinksBehind           sinks have not delivered a position in the time that a caller waits
     |  |  |- SparkStopped          Spark's Java process is gone
     |  |  |- WorkerLost            a process that works for Spark is gone
     |  |  |- SourceUnavailable     a database does not answer, or has closed the connection

@@ -34,7 +34,7 @@ class Audits:
                 return dict(state)
             begun = {"sink": sink, "status": "running", "repair": repair, "started_at": _now(), "done": 0, "total": 0}
             self._states[sink] = {**state, **begun, "error": None}
-            # Made anew, because a thread runs once.
+            # Another one each time: a thread runs once.
             self._threads[sink] = Background(f"audit-{sink}", lambda: self._run(feed, repair=repair)).start()
             return dict(self._states[sink])
 

@@ -22,6 +22,7 @@ from headwater.connectors.opensearch.documents import Bulk, Outcome, deletes, ou
 from headwater.connectors.opensearch.mapping import mapping_of
 from headwater.connectors.opensearch.positions import SECOND, Position, Positions
 from headwater.connectors.opensearch.requests import Requests, parse_cluster
+from headwater.connectors.secrets import expanded, expanded_url
 from headwater.engine.sinks.port import CannotContinue, PositionChanged
 from headwater.engine.sinks.target import Assignment, Delivery, Target
 from headwater.errors import TargetFailed, UsageError
@@ -41,8 +42,9 @@ class OpenSearch(Target):
     """Holds a view in an index, which is created from the view's columns if it is missing.
 
     `mapping` and `settings` are for an index that is created: the `mappings` and `settings` of OpenSearch's API. The
-    URL may have a user and a password; the password may also be in a file. With `refresh`, a delivery counts as arrived
-    when searches see it. The index belongs to the sink: documents that are not of the view are removed.
+    URL may have a user and a password, also as `${NAME}` of the environment; the password may be in a file. With
+    `refresh`, a delivery counts as arrived when searches see it. The index belongs to the sink: documents that are not
+    of the view are removed.
     """
 
     kind: ClassVar[str] = "opensearch"
@@ -62,7 +64,12 @@ class OpenSearch(Target):
         refresh: bool = True,
         positions: str = POSITIONS,
     ) -> None:
-        self._cluster = parse_cluster(url, password_file=password_file, api_key=api_key, ca_certificate=ca_certificate)
+        self._cluster = parse_cluster(
+            expanded_url(url),
+            password_file=password_file,
+            api_key=None if api_key is None else expanded(api_key),
+            ca_certificate=ca_certificate,
+        )
         if not index or index != index.lower() or index[0] in "-_+":
             raise UsageError(
                 f"{index!r} is no name of an index.", hint="It is lower case, and begins with a letter or a digit."

@@ -16,7 +16,7 @@ from headwater.system.storage import Storage, storage_error
 
 DIRECTORY = "sinks"
 RATE_SECONDS = 10.0
-"""Rates are of about the last so many seconds."""
+"""Rates are averages over about this many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Progress:
     """Whether the target gets everything again, whatever position it has."""
 
     def counting(self, rows: int, now: float) -> Progress:
-        """The progress after so many more rows have arrived."""
+        """The progress after this many more rows have arrived."""
         if not self.rated_at:
             return replace(self, rows=self.rows + rows, rate=rows / RATE_SECONDS, rated_at=now)
         return replace(self, rows=self.rows + rows, rate=self.rate_at(now) + rows / RATE_SECONDS, rated_at=now)
