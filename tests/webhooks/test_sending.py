@@ -436,7 +436,7 @@ def test_progress_that_can_not_be_read_is_an_error(directory: Path, driver: Driv
     (directory / "sinks").mkdir()
     (directory / "sinks" / "to.shop.json").write_text("{}")
     made = Feeding(directory, webhook(receiver.url), name="to.shop")
-    until(made.gave_up)
+    until(made.is_over)
     assert isinstance(made.failure, ExternalError)
     assert "begins again" in made.failure.hint
 
