@@ -44,7 +44,7 @@ STATUS_ABOUT = {
     400: "The request has to change: a parameter, a name, a host, a body that is not JSON, or has a name twice.",
     401: "A token is missing or not known; or a webhook's signature does not fit.",
     403: "The token does not allow it; or a page of another site has sent it.",
-    404: "There is no such topic, view, row, hook, group or dead letter.",
+    404: "There is no such topic, view, row, hook, group, sink or dead letter.",
     408: "The headers or the body did not come in time.",
     409: "Somebody else was faster: a dead letter that is dealt with, a fenced producer.",
     410: "What was asked for is not kept any more.",
@@ -55,9 +55,11 @@ STATUS_ABOUT = {
     429: "Too many at once; `Retry-After` says when to try again.",
     431: "The headers are larger than `header_bytes_max`.",
     500: "A bug, or damage; or it may have happened (`indeterminate`): look before you send again.",
+    502: "The target of a sink does not answer, or refuses.",
     503: "It did not happen, and may work soon: another process holds the log, the process of a query was killed, or "
     "there are too many connections.",
-    504: "The position was not reached in time; `position` says how far it is.",
+    504: "The position was not reached in time; `position` says how far it is. With `sinks_behind` the write is "
+    "durable at `position`, and `sinks` says how far each sink is.",
     507: "The disk is full. Nothing was appended.",
 }
 

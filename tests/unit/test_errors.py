@@ -19,7 +19,7 @@ SIGNALS = {
     "headwater.connectors.postgres.tables.TablesMoved": "capture starts over with what is known now",
     "headwater.connectors.webhooks.addresses.NotPublic": "becomes the reason of a failed delivery",
     "headwater.demo.supervisor.Ended": "ends the demo at a signal",
-    "headwater.engine.sinks.feed._Paused": "ends a feed until the next run",
+    "headwater.engine.sinks.feed._Paused": "ends a feed until somebody resumes it",
     "headwater.engine.sinks.feed._Stopped": "ends a feed",
     "headwater.engine.sinks.port.CannotContinue": "a feed begins again",
     "headwater.engine.sinks.port.PositionChanged": "a feed asks the target where it is",

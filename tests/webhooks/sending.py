@@ -56,6 +56,10 @@ class Feeding(Report):
         position = self.status().position
         return None if position is None else int(position)
 
+    def gave_up(self) -> bool:
+        """Whether nothing more is tried until somebody resumes the sink."""
+        return self.status().status == "paused"
+
     def is_over(self) -> bool:
         return not self._thread.is_alive()
 

@@ -132,11 +132,11 @@ def test_it_pauses_with_the_reason_and_the_next_run_goes_on(
         until(lambda: made.at() == 1)
         receiver.answers += [status(answer)] * attempts
         publish(driver, ("three", 1))
-        until(made.is_over)
+        until(made.gave_up)
         state = made.status()
         assert (state.status, state.lag, state.failures) == ("paused", 1, attempts)
         assert f"answers {answer}" in str(state.error)
-        assert "The next run continues with it." in made.said[-1]
+        assert "The next run continues with it, or `headwater sink resume`." in made.said[-1]
         publish(driver, ("four", 1))
         assert made.status().lag == 2
     assert len(receiver.came) == attempts
@@ -160,7 +160,7 @@ def test_an_address_that_is_not_allowed_pauses_it(directory: Path, driver: Drive
     barred = Poster(type(target)("https", target.host, target.port, target.path))
     publish(driver, ("three", 1))
     with sending(directory, receiver.url, poster=barred) as made:
-        until(made.is_over)
+        until(made.gave_up)
         assert "which is no public address" in str(made.status().error)
     assert receiver.came == []
 
@@ -226,7 +226,7 @@ def test_a_change_of_which_a_part_has_arrived_is_gone_on_with(
         until(lambda: made.at() == 1)
         receiver.answers += [status(204), status(204), status(410)]
         publish(driver, *((f"row {number}", 1) for number in range(35)))
-        until(made.is_over)
+        until(made.gave_up)
         assert made.status().lag == 15
     receiver.taken[:0] = receiver.came[:2]
     publish(driver, ("last", 1))
@@ -244,7 +244,7 @@ def test_content_of_which_a_part_has_arrived_comes_anew(
     publish(driver, *((f"row {number}", 1) for number in range(35)))
     receiver.answers += [status(204), status(410)]
     with sending(directory, receiver.url, "content") as made:
-        until(made.is_over)
+        until(made.gave_up)
     receiver.taken.append(receiver.came[0])
     publish(driver, ("row 3", -1))
     with sending(directory, receiver.url, "content") as made:
@@ -300,7 +300,7 @@ def test_a_receiver_that_was_away_for_long_gets_the_difference_in_messages_of_it
     # One message of the squashed changes arrives and the next one does not.
     receiver.answers += [status(204), status(204), status(410)]
     with sending(directory, receiver.url, "content") as made:
-        until(made.is_over)
+        until(made.gave_up)
     receiver.taken += receiver.came[came : came + 2]
     with sending(directory, receiver.url, "content") as made:
         until(lambda: made.at() == driver.batch)

@@ -26,6 +26,7 @@ from headwater.cli import (
     log_iceberg,
     log_read,
     log_topics,
+    sinks,
 )
 from headwater.cli.failures import INTERRUPTED, PIPE_CLOSED, report
 from headwater.cli.output import complain, hint, say
@@ -143,8 +144,15 @@ capture_family = typer.Typer(
     help="Bring the tables of databases into the log. `headwater capture app.py` runs it.",
 )
 capture.register(capture_family)
+sink_family = typer.Typer(
+    cls=Family,
+    no_args_is_help=True,
+    help="List the sinks of an application, look how far they are, pause, resume, audit, repair, reset and drop them.",
+)
+sinks.register(sink_family)
 app.add_typer(log, name="log")
 app.add_typer(capture_family, name="capture")
+app.add_typer(sink_family, name="sink")
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer hands it over by position

@@ -16,6 +16,7 @@ from headwater.client.following import Following
 from headwater.client.options import Reading
 from headwater.client.protocol import Exchange, Pause, Response, Result
 from headwater.errors import ServerUnavailable
+from headwater.model.durations import Duration
 from headwater.model.position import Position
 
 
@@ -35,10 +36,31 @@ class AsyncClient:
         await self._http.aclose()
 
     async def append(
-        self, topic: str, rows: Iterable[Row] | bytes, *, key: str | None = None, partition: int | None = None
+        self,
+        topic: str,
+        rows: Iterable[Row] | bytes,
+        *,
+        key: str | None = None,
+        partition: int | None = None,
+        wait: Sequence[str] = (),
+        timeout: Duration = protocol.WAIT_SECONDS,  # noqa: ASYNC109 - the server's limit, not one of this task
     ) -> Appended:
         """As `Client.append`."""
-        return await self._run(protocol.append(topic, rows, key=key, partition=partition))
+        return await self._run(protocol.append(topic, rows, key=key, partition=partition, wait=wait, timeout=timeout))
+
+    async def wait(
+        self,
+        position: Position,
+        *,
+        sinks: Sequence[str],
+        timeout: Duration = protocol.WAIT_SECONDS,  # noqa: ASYNC109 - the server's limit, not one of this task
+    ) -> None:
+        """As `Client.wait`."""
+        await self._run(protocol.wait(position, sinks, timeout=timeout))
+
+    async def sinks(self) -> Sequence[Row]:
+        """As `Client.sinks`."""
+        return await self._run(protocol.sinks())
 
     async def read(
         self,

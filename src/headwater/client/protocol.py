@@ -7,6 +7,7 @@ it yields a `Pause`, and is sent None when that is over. Clients differ only in 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -15,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from headwater.client.answers import Appended, Row, Rows
-from headwater.errors import AnswerLost, RequestRefused, ServerUnavailable
+from headwater.errors import AnswerLost, RequestRefused, ServerUnavailable, SinksBehind
 from headwater.model.durations import Duration, seconds_of
 from headwater.model.position import Position
 
@@ -60,16 +61,26 @@ Exchange: TypeAlias = "Generator[Request | Pause, Response | None, Result]"
 
 
 def append(
-    topic: str, rows: Iterable[Row] | bytes, *, key: str | None = None, partition: int | None = None
+    topic: str,
+    rows: Iterable[Row] | bytes,
+    *,
+    key: str | None = None,
+    partition: int | None = None,
+    wait: Sequence[str] = (),
+    timeout: Duration = WAIT_SECONDS,
 ) -> Exchange[Appended]:
     """Appends records. With a key the append is repeated until it is answered, and happens once.
 
-    Raises `AnswerLost` without a key if the connection fails after the request was sent.
+    With `wait` it is answered when the targets of these sinks have the records, too. Raises `SinksBehind`; and
+    `AnswerLost` without a key if the connection fails after the request was sent.
     """
     parameters = {} if partition is None else {"partition": str(partition)}
+    seconds = seconds_of("timeout", timeout) if wait else 0.0
+    if wait:
+        parameters |= {"wait": ",".join(wait), "timeout": f"{seconds:g}"}
     headers = {"Content-Type": LINES} | ({} if key is None else {"Idempotency-Key": key})
     body = rows if isinstance(rows, bytes) else b"".join(_line(row) for row in rows)
-    request = Request("POST", f"/topics/{_part(topic)}/records", parameters, headers, body)
+    request = Request("POST", f"/topics/{_part(topic)}/records", parameters, headers, body, seconds)
     found = yield from _asked(request, tries=1 if key is None else TRIES_MAX)
     return Appended(_position(found), found["records"], found["dead_letters"], found["duplicate"])
 
@@ -127,6 +138,28 @@ def query(
     return Rows(_position(found), found["rows"], not found["cut"])
 
 
+def sink(name: str, *, at_least: Position | None = None, timeout: Duration = WAIT_SECONDS) -> Exchange[Row]:
+    """How far a sink is, once its target has a position if one is given. Raises `SinksBehind`."""
+    parameters, seconds = _reading(at_least, timeout)
+    found: Row = yield from _asked(
+        Request("GET", f"/sinks/{_part(name)}", parameters, seconds=seconds), tries=TRIES_MAX
+    )
+    return found
+
+
+def sinks() -> Exchange[Sequence[Row]]:
+    """How far all sinks are."""
+    found = yield from _asked(Request("GET", "/sinks"), tries=TRIES_MAX)
+    return list(found["sinks"])
+
+
+def wait(position: Position, names: Sequence[str], *, timeout: Duration = WAIT_SECONDS) -> Exchange[None]:
+    """Waits until the targets of some sinks have a position. Raises `SinksBehind`."""
+    end = time.monotonic() + seconds_of("timeout", timeout)
+    for name in names:
+        yield from sink(name, at_least=position, timeout=max(0.0, end - time.monotonic()))
+
+
 def changes(view: str, after: str | None) -> Request:
     """The request for the stream of a view's changes; after the change with an id, if there is one."""
     headers = {"Accept": "text/event-stream"} | ({} if after is None else {"Last-Event-ID": after})
@@ -143,6 +176,9 @@ def check(response: Response) -> Any:
         return found
     about = dict(found.get("error", {})) if isinstance(found, dict) else {}
     code, message = str(about.pop("code", "http")), str(about.pop("message", f"The server answered {response.status}."))
+    if code == "sinks_behind":
+        # The server has done what it was asked to; only the sinks are late.
+        raise SinksBehind(str(about["position"]), about["sinks"], float(about["seconds"]))
     kind = ServerUnavailable if response.status in UNAVAILABLE else RequestRefused
     raise kind(message, status=response.status, code=code, hint=str(about.pop("hint", "")), details=about)
 

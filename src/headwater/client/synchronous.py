@@ -16,6 +16,7 @@ from headwater.client.following import Following
 from headwater.client.options import Reading
 from headwater.client.protocol import Exchange, Pause, Response, Result
 from headwater.errors import ServerUnavailable
+from headwater.model.durations import Duration
 from headwater.model.position import Position
 
 
@@ -35,14 +36,31 @@ class Client:
         self._http.close()
 
     def append(
-        self, topic: str, rows: Iterable[Row] | bytes, *, key: str | None = None, partition: int | None = None
+        self,
+        topic: str,
+        rows: Iterable[Row] | bytes,
+        *,
+        key: str | None = None,
+        partition: int | None = None,
+        wait: Sequence[str] = (),
+        timeout: Duration = protocol.WAIT_SECONDS,
     ) -> Appended:
-        """Appends records; returns when they are durable.
+        """Appends records; returns when they are durable, and when the targets of the sinks in `wait` have them.
+
+        Raises `SinksBehind` if those do not have them within `timeout`: the records are durable then.
 
         With a `key` the request is repeated if its answer is lost, and the records are appended once. Without one
         `AnswerLost` is raised then. Raises `RequestRefused` if a record does not fit.
         """
-        return self._run(protocol.append(topic, rows, key=key, partition=partition))
+        return self._run(protocol.append(topic, rows, key=key, partition=partition, wait=wait, timeout=timeout))
+
+    def wait(self, position: Position, *, sinks: Sequence[str], timeout: Duration = protocol.WAIT_SECONDS) -> None:
+        """Returns when the targets of these sinks have everything up to a position. Raises `SinksBehind`."""
+        self._run(protocol.wait(position, sinks, timeout=timeout))
+
+    def sinks(self) -> Sequence[Row]:
+        """How far each sink is: `position`, `lag`, `lag_seconds`, `rows_per_second`, `status`, `error` and more."""
+        return self._run(protocol.sinks())
 
     def read(
         self,

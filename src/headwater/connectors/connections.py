@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, Unpack, get_args
 
 from headwater.connectors.registry import open_sink, open_source
+from headwater.engine.reading import Reader
 from headwater.engine.sinks.channel import Channel
 from headwater.engine.sinks.delivering import TargetSink
 from headwater.engine.sinks.feed import Feed
@@ -15,10 +17,13 @@ from headwater.engine.sinks.letters import DeadLetters
 from headwater.engine.sinks.messages import MessageSink
 from headwater.engine.sinks.port import Sink, Start
 from headwater.engine.sinks.target import Assignment, Target
+from headwater.engine.sinks.waiting import chosen, wait_for
 from headwater.engine.sources import DatabaseSource, Home, Source
 from headwater.engine.subscription import Changes
 from headwater.errors import UsageError
 from headwater.log.port import Log
+from headwater.model.durations import Duration, duration_of
+from headwater.model.position import Position, check_position
 from headwater.system.names import check_name
 
 if TYPE_CHECKING:
@@ -135,6 +140,7 @@ class Connected:
     """An application, as far as it is about what it is connected to."""
 
     name: str
+    directory: Path
     _connections: Connections
 
     def source(self, name: str, source: str | Callable[..., Source], **options: object) -> Source:
@@ -229,3 +235,16 @@ class Connected:
     def sinks(self) -> Mapping[str, Feed]:
         """The sinks, each with what feeds it."""
         return dict(self._connections.sinks)
+
+    def wait(
+        self, position: Position, *, sinks: Sequence[str] | None = None, timeout: Duration = timedelta(seconds=30)
+    ) -> None:
+        """Returns when the targets of these sinks (all, if none are named) have everything up to a position.
+
+        `position` is what a write returned. Raises `SinksBehind`, which says how far each of them is, if they do not
+        have it in time, and `UnknownSink`.
+        """
+        check_position(position)
+        feeds = chosen(self.sinks, self.sinks if sinks is None else sinks)
+        with Reader(self.directory) as reader:
+            wait_for(reader, feeds, position, duration_of("timeout", timeout))

@@ -23,6 +23,9 @@ from headwater.errors import StateCorrupt, UsageError, ViewPositionGone
 from headwater.model.position import Position
 from headwater.views.zset import HASH, WEIGHT, consolidate, negate
 
+PUBLISHED_LOOKED_AT = 200
+"""How many of the last batches are looked at to tell how old a change is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Changes:
@@ -328,6 +331,40 @@ def rows_behind(reader: Reader, view: str, position: Position, generation: int) 
         current = look.current()
         numbers = set() if current is None else {generation, current.id}
         return sum(look.changed_rows(number, view, look.batch_at(number, view, position)) for number in numbers)
+
+
+def seconds_behind(reader: Reader, view: str, position: Position, generation: int, now: float) -> float | None:
+    """How long ago the first change of a view behind a position was committed, as far as that is kept; 0 without one.
+
+    `now` is in seconds since 1970. None if what is known does not go back so far.
+    """
+    with reader.store.read() as look:
+        current = look.current()
+        if current is None:
+            return None
+        batch = look.batch_at(current.id, view, position)
+        if generation == current.id and not look.changed_rows(current.id, view, batch):
+            return 0.0
+        batches = look.published(current.id, PUBLISHED_LOOKED_AT)
+    waiting = (
+        one for one in batches if one.batch > batch and (one.stats.changes.get(view) or generation != current.id)
+    )
+    first = next(waiting, None)
+    if first is None:
+        return None
+    return max(0.0, now - (first.stats.committed_at or first.published_at) / 1e6)
+
+
+def has_all(reader: Reader, view: str, position: Position, generation: int, wanted: Position) -> bool:
+    """Whether a reader that has a view up to a position, of a generation, lacks nothing up to the `wanted` one."""
+    if wanted <= position:
+        return True
+    with reader.store.read() as look:
+        current = look.current()
+        if current is None or current.id != generation or not wanted <= current.position:
+            return False
+        after, until = (look.batch_at(generation, view, one) for one in (position, wanted))
+        return not look.changes(generation, view, after, until)
 
 
 def _view_runs(look: Look, generation: int, view: str) -> list[Run]:

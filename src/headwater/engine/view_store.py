@@ -201,6 +201,7 @@ class ViewStore(ABC):
 
         `places` has the batch up to which it certainly has every change, by generation. Of the newest of them it was
         handed everything up to `batch`; it may take what comes up to the batch that this returns, and then asks again.
+        Without places nothing is kept for it any longer.
         """
 
     @abstractmethod

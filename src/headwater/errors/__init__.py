@@ -29,6 +29,8 @@
     |  |  |- QueryTooLarge
     |  |  `- QueryOutOfMemory
     |  |- UnknownView
+    |  |- UnknownSink
+    |  |- RowRefused               the target of a sink refuses a row that was sent again
     |  |- ViewNotKept              a view that can be planned but not run; the others are kept up to date
     |  |- ViewFailed               an expression or operator of a view failed on the records of a batch
     |  |- RecordsMissed            records that a pipeline still needed were deleted
@@ -55,6 +57,7 @@
     |  |  |- TooManyOpenFiles      the process has as many files open as it may
     |  |  |- StoreBusy             another process writes to the store of a pipeline
     |  |  |- NotYet                views, or the log, have not reached the position that a read asked for
+    |  |  |- SinksBehind           sinks have not delivered a position in the time that a caller waits
     |  |  |- SparkStopped          Spark's Java process is gone
     |  |  |- WorkerLost            a process that works for Spark is gone
     |  |  |- SourceUnavailable     a database does not answer, or has closed the connection
@@ -118,7 +121,15 @@ from headwater.errors.queries import (
     UnsupportedQuery,
 )
 from headwater.errors.requests import AnswerLost, Declined, Refused, RequestRefused, ServerUnavailable, TokensUnusable
-from headwater.errors.sinks import KeyRepeated, MessageRefused, TableRemoved, TargetFailed
+from headwater.errors.sinks import (
+    KeyRepeated,
+    MessageRefused,
+    RowRefused,
+    SinksBehind,
+    TableRemoved,
+    TargetFailed,
+    UnknownSink,
+)
 from headwater.errors.sources import (
     CaptureDropped,
     CaptureOvertaken,
@@ -214,8 +225,10 @@ __all__ = [
     "Refused",
     "RejectedRecord",
     "RequestRefused",
+    "RowRefused",
     "SchemaError",
     "ServerUnavailable",
+    "SinksBehind",
     "SlotLost",
     "SourceUnavailable",
     "SparkNotStarted",
@@ -233,6 +246,7 @@ __all__ = [
     "TopicDiffers",
     "TopicExists",
     "UnknownGroup",
+    "UnknownSink",
     "UnknownTopic",
     "UnknownView",
     "UnsupportedQuery",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from headwater.errors.kinds import Indeterminate
+from headwater.errors.kinds import Determinate, Indeterminate, UsageError
 
 FailureKind = Literal["passing", "refused", "gone"]
 
@@ -53,3 +53,39 @@ class KeyRepeated(TargetFailed):
         super().__init__(f"View {view!r} has more than one row with the key {shown}", "gone")
         self.hint = f"Group the view by {', '.join(key)}, or give the sink a key that tells its rows apart."
         self.view, self.key, self.keys = view, tuple(key), tuple(keys)
+
+
+class RowRefused(UsageError):
+    """A target refuses a row that was sent again. `reason` is what the target says."""
+
+    code = "row_refused"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The target refuses the row again: {reason.rstrip('.')}.", hint="Fix the row, or the target.")
+        self.reason = reason
+
+
+class UnknownSink(UsageError):
+    code = "unknown_sink"
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        shown = ", ".join(sorted(known)[:10]) or "none"
+        super().__init__(f"There is no sink {name!r}.", hint=f"Sinks: {shown}.")
+        self.name = name
+
+
+class SinksBehind(Determinate):
+    """Sinks have not delivered a position in time. `behind` has how far each of them is, None if nowhere yet."""
+
+    code = "sinks_behind"
+
+    def __init__(self, wanted: str, behind: Mapping[str, str | None], seconds: float) -> None:
+        shown = ", ".join(
+            f"{name} is at {'no position yet' if position is None else f'position {position}'}"
+            for name, position in behind.items()
+        )
+        super().__init__(
+            f"Not every sink reached position {wanted} within {seconds:g} s: {shown}.",
+            hint="What was written is durable; look at the status of the sinks, and wait again.",
+        )
+        self.wanted, self.behind, self.seconds = wanted, dict(behind), seconds

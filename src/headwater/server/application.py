@@ -22,6 +22,7 @@ from headwater.server import (
     openapi,
     pipelines,
     records,
+    sinks,
     topics,
     views,
 )
@@ -45,6 +46,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *hooks.ENDPOINTS,
     *views.ENDPOINTS,
     *pipelines.ENDPOINTS,
+    *sinks.ENDPOINTS,
     *dead_letters.ENDPOINTS,
     *flow.ENDPOINTS,
     *health.ENDPOINTS,

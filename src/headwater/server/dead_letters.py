@@ -17,6 +17,7 @@ from typing import Literal
 from starlette.responses import Response
 
 from headwater.engine.publication import Excluded
+from headwater.engine.sinks.feed import Feed
 from headwater.errors import Conflict, Refused, UnknownTopic, UsageError
 from headwater.model.encoding import format_instant
 from headwater.model.position import Position
@@ -34,17 +35,17 @@ TAG = "Dead letters"
 SCANNED_MAX = 100_000
 """Letters of one topic that a list looks through."""
 BOOKMARK_PREFIX = "dead."
-State = Literal["open", "sent", "discarded"]
+State = Literal["open", "sent", "discarded", "superseded"]
 
 STATE = Parameter(
     "state",
-    {"type": "string", "enum": ["open", "sent", "discarded", "any"], "default": "open"},
+    {"type": "string", "enum": ["open", "sent", "discarded", "superseded", "any"], "default": "open"},
     "Only those so dealt with.",
 )
 ID = path("id", "The letter's id, from the list.")
 LETTER = thing(
-    id=TEXT, kind=TEXT, topic=TEXT, view=maybe(TEXT), reason=TEXT, at=maybe(INSTANT), partition=WHOLE, offset=WHOLE,
-    state=TEXT, dealt_with_at=maybe(INSTANT), original=ANYTHING,
+    id=TEXT, kind=TEXT, topic=TEXT, view=maybe(TEXT), sink=maybe(TEXT), reason=TEXT, at=maybe(INSTANT),
+    partition=WHOLE, offset=WHOLE, state=TEXT, dealt_with_at=maybe(INSTANT), original=ANYTHING,
 )  # fmt: skip
 
 
@@ -85,7 +86,7 @@ async def list_letters(call: Call) -> Response:
 
 def _list(service: Service, state: str, most: int) -> tuple[list[dict[str, object]], dict[str, int]]:
     """The newest letters in a state, and how many there are in each state."""
-    counts = {"open": 0, "sent": 0, "discarded": 0}
+    counts = {"open": 0, "sent": 0, "discarded": 0, "superseded": 0}
     found = []
     for letter in letters(service):
         counts[str(letter["state"])] += 1
@@ -98,18 +99,38 @@ def _list(service: Service, state: str, most: int) -> tuple[list[dict[str, objec
 def letters(service: Service) -> Iterator[dict[str, object]]:
     """All letters, but for those of a topic that come after the first `SCANNED_MAX`."""
     dealt = {one.name: one.value for one in service.log.bookmarks.beginning(BOOKMARK_PREFIX)}
-    for topic in sorted(dead_letter_topics(service.log.topics())):
+    for topic in sorted(dead_letter_topics(service.log.topics()) | _of_sinks(service).keys()):
         page = read_page(service.log, topic, Start("earliest"), SCANNED_MAX, [], SCANNED_MAX)
-        yield from (_rejected(topic, record, dealt) for record in page.records)
+        yield from (_rejected(service, topic, record, dealt) for record in page.records)
     for one in service.reader.excluded():
         yield _refused(service, one, dealt)
 
 
-def _rejected(topic: str, record: dict[str, object], dealt: dict[str, object]) -> dict[str, object]:
+def _of_sinks(service: Service) -> dict[str, list[Feed]]:
+    """The topics of rows that targets refuse, as far as there are any, each with its sinks."""
+    there = {topic.name for topic in service.log.topics()}
+    found: dict[str, list[Feed]] = {}
+    for feed in service.app.sinks.values():
+        if feed.sink.dead_letter in there:
+            found.setdefault(str(feed.sink.dead_letter), []).append(feed)
+    return found
+
+
+def _sink_of(service: Service, topic: str, view: str) -> Feed | None:
+    """The sink whose target has refused a row of a view. Sinks of one view that share a topic are not told apart."""
+    return next((feed for feed in _of_sinks(service).get(topic, ()) if feed.view == view), None)
+
+
+def _rejected(service: Service, topic: str, record: dict[str, object], dealt: dict[str, object]) -> dict[str, object]:
+    """A letter of a dead-letter topic: of a record that did not fit, or of a row that the target of a sink refused."""
     value = record["value"]
     assert isinstance(value, dict), "a dead-letter topic has no key, so nothing in it is deleted"
     place = Place(topic, int(str(record["partition"])), int(str(record["offset"])))
-    about = {"kind": "rejected", "topic": value["topic"], "view": None, "reason": value["reason"], "at": record["at"]}
+    about: dict[str, object] = {"kind": "rejected", "topic": value["topic"], "view": None, "sink": None}
+    feed = _sink_of(service, topic, str(value["topic"]))
+    if feed is not None:
+        about = {"kind": "sink", "topic": topic, "view": feed.view, "sink": feed.sink_name}
+    about |= {"reason": value["reason"], "at": record["at"]}
     return _letter(place, about, dealt, {"base64": value["original"], "text": _text(str(value["original"]))})
 
 
@@ -123,7 +144,7 @@ def _refused(service: Service, one: Excluded, dealt: dict[str, object]) -> dict[
     except UsageError:
         record = None  # retention was faster
     at = None if record is None else record["at"]
-    about = {"kind": "refused", "topic": one.topic, "view": one.view, "reason": one.reason, "at": at}
+    about = {"kind": "refused", "topic": one.topic, "view": one.view, "sink": None, "reason": one.reason, "at": at}
     return _letter(place, about, dealt, None if record is None else {"value": record["value"]})
 
 
@@ -166,7 +187,7 @@ def find(service: Service, identity: str) -> dict[str, object]:
                 return _refused(service, one, dealt)
         raise _unknown(identity)
     try:
-        if place.topic not in dead_letter_topics(service.log.topics()):
+        if place.topic not in dead_letter_topics(service.log.topics()) | _of_sinks(service).keys():
             raise _unknown(identity)
         start = Start("offsets", offsets={place.partition: place.offset}, partition=place.partition)
         page = read_page(service.log, place.topic, start, 1, [], 1)
@@ -174,7 +195,7 @@ def find(service: Service, identity: str) -> dict[str, object]:
         raise _unknown(identity) from error
     if not page.records or page.records[0]["offset"] != place.offset:
         raise _unknown(identity)
-    return _rejected(place.topic, page.records[0], dealt)
+    return _rejected(service, place.topic, page.records[0], dealt)
 
 
 async def send(call: Call) -> Response:
@@ -191,6 +212,8 @@ def _send(service: Service, identity: str, body: bytes) -> dict[str, object]:
         raise bad_request("The body is one object: the record as it shall be appended.", "Take the original, fixed.")
     letter = find(service, identity)
     place = Place.parse(identity)
+    if letter["kind"] == "sink":
+        return _send_to_sink(service, letter, place, fixed[0])
     with service.log.commit(on_conflict="return") as commit:
         commit.append(str(letter["topic"]), fixed[0])
         commit.bookmark(place.bookmark, _outcome("sent"), expect=None)
@@ -201,6 +224,28 @@ def _send(service: Service, identity: str, body: bytes) -> dict[str, object]:
         "state": "sent",
         "position": str(commit.position),
         "dead_letters": commit.result.dead_letters,
+    }
+
+
+def _send_to_sink(service: Service, letter: dict[str, object], place: Place, body: bytes) -> dict[str, object]:
+    """Puts a row into the target again. What the view has now wins, so that nothing older takes its place.
+
+    It may happen twice if this process ends before it is noted, and is the same then.
+    """
+    original, feed = letter["original"], service.app.sinks[str(letter["sink"])]
+    assert isinstance(original, dict)
+    if letter["state"] != "open":
+        raise Refused(409, "dealt_with", f"Dead letter {letter['id']!r} is {letter['state']} already.")
+    sent = feed.send(json.loads(original["text"]), json.loads(body))
+    with service.log.commit(on_conflict="return") as commit:
+        commit.bookmark(place.bookmark, _outcome("sent" if sent else "superseded"), expect=None)
+    if commit.conflict is not None:
+        raise _dealt_with(str(place), commit.conflict)
+    return {
+        "id": letter["id"],
+        "state": "sent" if sent else "superseded",
+        "position": str(commit.position),
+        "dead_letters": 0,
     }
 
 
@@ -232,11 +277,11 @@ def _unknown(identity: str) -> Refused:
 
 
 DONE = thing(id=TEXT, state=TEXT, position=POSITION, dead_letters=WHOLE)
-COUNTS = thing(open=WHOLE, sent=WHOLE, discarded=WHOLE)
+COUNTS = thing(open=WHOLE, sent=WHOLE, discarded=WHOLE, superseded=WHOLE)
 
 ENDPOINTS = (
     Endpoint(
-        "GET", "/dead-letters", list_letters, "Records that did not fit, and records that views refuse",
+        "GET", "/dead-letters", list_letters, "Records that do not fit or that views refuse, rows that targets refuse",
         {200: json_answer("The newest first.", thing(position=POSITION, letters=many(LETTER), counts=COUNTS))},
         parameters=(STATE, limit(10_000), *READING), tag=TAG,
     ),
@@ -245,9 +290,11 @@ ENDPOINTS = (
         parameters=(ID,), tag=TAG,
     ),
     Endpoint(
-        "POST", "/dead-letters/{id}/send", send, "Append a dead letter to its topic again, as the body has it",
+        "POST", "/dead-letters/{id}/send", send, "Send a dead letter again, to its topic or sink, as the body has it",
         {200: json_answer("It is durable at this position.", DONE)}, "admin", (ID,),
         {bodies.JSON: {"type": "object"}}, tag=TAG,
+        about="A row that the target of a sink has refused (`kind` is `sink`) is put into the target. If the view has "
+        "a later version of the row by now, nothing is sent, and the letter is `superseded`.",
     ),
     Endpoint(
         "POST", "/dead-letters/{id}/discard", discard, "Mark a dead letter as dealt with",

@@ -20,7 +20,11 @@ from headwater.errors import (
     RecordFailed,
     RecordsGone,
     Refused,
+    RowRefused,
+    SinksBehind,
+    TargetFailed,
     UnknownGroup,
+    UnknownSink,
     UnknownTopic,
     UnknownView,
     UsageError,
@@ -37,6 +41,8 @@ STATUS: tuple[tuple[type[HeadwaterError], int], ...] = (
     (UnknownTopic, 404),
     (UnknownView, 404),
     (UnknownGroup, 404),
+    (UnknownSink, 404),
+    (RowRefused, 422),
     (RecordsGone, 410),
     (PositionGone, 410),
     (Fenced, 409),
@@ -46,6 +52,8 @@ STATUS: tuple[tuple[type[HeadwaterError], int], ...] = (
     (BufferFull, 429),
     (UsageError, 400),
     (NotYet, 504),
+    (SinksBehind, 504),
+    (TargetFailed, 502),
     (DiskFull, 507),
     (Determinate, 503),
     (HeadwaterError, 500),
@@ -112,6 +120,8 @@ def error_body(error: HeadwaterError) -> dict[str, object]:
         }
     elif isinstance(error, NotYet):
         about["position"] = None if error.position is None else str(error.position)
+    elif isinstance(error, SinksBehind):
+        about |= {"position": error.wanted, "sinks": dict(error.behind), "seconds": error.seconds}
     elif isinstance(error, InvalidQuery):
         about |= {"line": error.line, "column": error.column, "excerpt": error.excerpt}
     elif isinstance(error, GroupActive):

@@ -34,7 +34,7 @@ FLOW = thing(
 SAMPLE = thing(
     at=TEXT, log_position=POSITION, view_position=maybe(POSITION), behind=maybe(WHOLE),
     freshness_seconds=maybe(NUMBER), batch=maybe(WHOLE), batch_seconds=maybe(NUMBER), batch_records=maybe(WHOLE),
-    topics=by_name(WHOLE), views=by_name(WHOLE), lag=by_name(WHOLE),
+    topics=by_name(WHOLE), views=by_name(WHOLE), lag=by_name(WHOLE), sinks=by_name(WHOLE),
 )  # fmt: skip
 
 

@@ -147,7 +147,13 @@ def _sinks(service: Service) -> Iterator[Family]:
     yield counter("headwater_sink_failures_total", about, [(at, one.failures) for at, one in states])
     about = "Changed rows that are still to be delivered."
     yield gauge("headwater_sink_lag_rows", about, [(at, one.lag) for at, one in states if one.lag is not None])
-    about = "1 if a sink is not tried any more."
+    about = "Age of the first change that is still to be delivered."
+    seconds = [(at, one.lag_seconds) for at, one in states if one.lag_seconds is not None]
+    yield gauge("headwater_sink_lag_seconds", about, seconds)
+    yield counter(
+        "headwater_sink_rows_total", "Changed rows that were delivered.", [(at, one.rows) for at, one in states]
+    )
+    about = "1 if a sink is paused, by somebody or because its target failed for too long."
     yield gauge("headwater_sink_paused", about, [(at, float(one.status == "paused")) for at, one in states])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from datetime import UTC, datetime
 from headwater.engine.manifest import Size
 from headwater.engine.publication import Generation, Publication
 from headwater.engine.reading import Reader
+from headwater.engine.sinks.feed import Feed
 from headwater.errors import HeadwaterError
 from headwater.log.port import Log
 from headwater.model.encoding import format_instant
@@ -43,6 +45,7 @@ class Sample:
     topics: dict[str, int]
     views: dict[str, int]
     lag: dict[str, int]
+    sinks: dict[str, int]
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -57,6 +60,7 @@ class Sample:
             "topics": self.topics,
             "views": self.views,
             "lag": self.lag,
+            "sinks": self.sinks,
         }
 
 
@@ -71,7 +75,16 @@ class Sizes:
 class History:
     """Samples, the newest last. Its methods belong to the event loop; `sample` runs in a thread."""
 
-    def __init__(self, log: Log, reader: Reader, threads: Threads, fresh: Freshness, seconds_max: int) -> None:
+    def __init__(
+        self,
+        log: Log,
+        reader: Reader,
+        threads: Threads,
+        fresh: Freshness,
+        seconds_max: int,
+        feeds: Callable[[], Mapping[str, Feed]],
+    ) -> None:
+        self._feeds = feeds
         self._log, self._reader, self._threads, self._fresh = log, reader, threads, fresh
         self.samples: deque[Sample] = deque(maxlen=max(2, int(seconds_max / SAMPLE_SECONDS)))
         self.sizes = Sizes()
@@ -158,7 +171,13 @@ class History:
             topics=ends,
             views=dict(self._changed),
             lag=dict(lag),
+            sinks=self._sinks(),
         )
+
+    def _sinks(self) -> dict[str, int]:
+        """How many changed rows each sink has still to deliver."""
+        found = {name: feed.status(self._reader).lag for name, feed in self._feeds().items()}
+        return {name: lag for name, lag in found.items() if lag is not None}
 
     def _freshness(self, current: Generation | None) -> float | None:
         """How stale the views are; at least as stale as what was published since the last sample had become."""

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from starlette.responses import Response
 
+from headwater.engine.sinks.waiting import chosen, names_of
 from headwater.errors import RecordsGone, Refused, UsageError
 from headwater.log.commit import Committed
 from headwater.model.position import Position
@@ -20,7 +21,7 @@ from headwater.server.endpoint import Answer, Call, Endpoint, json_answer
 from headwater.server.failures import bad_request, error_body
 from headwater.server.filters import Condition, parse_condition
 from headwater.server.pages import Page, Start, read_page
-from headwater.server.parameters import READING, TOPIC, WHERE, Parameter, limit
+from headwater.server.parameters import READING, TOPIC, WAIT, WHERE, Parameter, limit
 from headwater.server.service import Service
 from headwater.server.shapes import INSTANT, POSITION, POSITION_TEXT, ROW, TEXT, WHOLE, YES_NO, many, maybe, thing
 
@@ -44,6 +45,12 @@ KEY = Parameter(
     "The same key with the same body is appended once, and answered with the same position.",
     "header",
 )
+SINKS = Parameter(
+    "wait",
+    {"type": "string", "minLength": 1, "maxLength": 2000},
+    "Sinks, with commas: answer when their targets have the records, too.",
+)
+TIMEOUT = Parameter("timeout", WAIT.shape, "Maximum wait for the sinks in seconds; then 504, with how far each is.")
 LAST_ID = Parameter("Last-Event-ID", {"type": "string", "maxLength": 100_000}, "Continue after this event.", "header")
 
 APPENDED = thing(position=POSITION, records=WHOLE, dead_letters=WHOLE, duplicate=YES_NO)
@@ -54,13 +61,17 @@ PAGE = thing(position=POSITION, records=many(RECORD), next=TEXT, end=YES_NO, sca
 
 
 async def append(call: Call) -> Response:
-    service, topic = call.service, call["topic"]
+    service, topic, sinks = call.service, call["topic"], names_of(call["wait"] or "")
+    chosen(service.app.sinks, sinks)
     async with call.body(service.limits.body_bytes_max) as body:
         with service.append_slot():
             done = await service.threads.append(
                 append_body, service, topic, body, call.content_type, call["Idempotency-Key"], call["partition"]
             )
-    return answer(done, Position.parse(str(done["position"])))
+    position = Position.parse(str(done["position"]))
+    if sinks:
+        await service.sinks_at(sinks, position, service.wait_seconds(call["timeout"]))
+    return answer(done, position)
 
 
 def append_body(
@@ -253,7 +264,7 @@ ENDPOINTS = (
         "Append records; the answer comes when they are durable",
         {200: json_answer("They are durable at this position.", APPENDED)},
         "write",
-        (TOPIC, PARTITION, KEY),
+        (TOPIC, PARTITION, KEY, SINKS, TIMEOUT),
         {
             bodies.JSON: {"anyOf": [_RECORD_BODY, many(_RECORD_BODY)]},
             **dict.fromkeys(bodies.JSON_LINES, _LINES),
@@ -261,7 +272,8 @@ ENDPOINTS = (
         },
         tag=TAG,
         about="All records are appended, or none, unless the topic has a dead-letter topic, which takes those that do "
-        "not fit. The body may have Content-Encoding: gzip.",
+        "not fit. The body may have Content-Encoding: gzip. With `wait` the answer is 504 and `sinks_behind` if not "
+        "every sink has the records in time: they are durable then, at the `position` of the error.",
     ),
     Endpoint(
         "GET",

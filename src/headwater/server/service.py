@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 from headwater.app import App
 from headwater.engine.reading import Reader
+from headwater.engine.sinks.waiting import LOOK_SECONDS, Waiting, chosen
 from headwater.errors import HeadwaterError
 from headwater.model.position import Position
 from headwater.server import tokens
+from headwater.server.audits import Audits
 from headwater.server.budget import Budget
 from headwater.server.connections import Connections
 from headwater.server.contents import Contents
@@ -43,6 +45,8 @@ BODY_PATIENCE_SECONDS = 5.0
 """A body that takes longer to arrive gives way to others, if there are too many in memory."""
 ANSWER_PATIENCE_SECONDS = 1.0
 """An answer of which the client has taken nothing for so long gives way to others, if there are too many in memory."""
+PAUSE_SECONDS_MAX = 0.1
+"""How often it is looked at least whether sinks have what a request waits for."""
 TOPICS_REMEMBERED_MAX = 1000
 """Topics that are followed, whose ends are kept."""
 
@@ -102,7 +106,10 @@ class Service:
         self.processes = Processes(app, self.clock)
         self.sources = Sources(app.sources, self.clock)
         self.freshness = Freshness(self.log, self.reader, self.processes, self.clock)
-        self.history = History(self.log, self.reader, self.threads, self.freshness, self.limits.history_seconds_max)
+        self.history = History(
+            self.log, self.reader, self.threads, self.freshness, self.limits.history_seconds_max, lambda: app.sinks
+        )
+        self.audits = Audits(lambda: app.sinks)
         self.verifications = Verifications(app.directory, verify or app_verifier(app))
         self.query_pool = QueryPool(self.log, app.directory, self.limits, self.threads, self.counters)
         self.running = running or Running()
@@ -151,6 +158,7 @@ class Service:
         if self._looking is not None:
             self._looking.cancel()
         self.verifications.close()
+        self.audits.close()
         await self.threads.run(self.sources.stop)
         await self.query_pool.stop()
         self.threads.close()
@@ -241,3 +249,13 @@ class Service:
         if at_least is not None:
             await self.log_moves.reached(Position.parse(at_least), self.wait_seconds(wait))
         return await self.threads.run(self.log.position)
+
+    async def sinks_at(self, names: Sequence[str], position: Position, seconds: float) -> None:
+        """Returns when the targets of some sinks have a position. Raises `UnknownSink`, `SinksBehind`."""
+        waiting, deadline = Waiting(chosen(self.app.sinks, names), position), time.monotonic() + seconds
+        pause = LOOK_SECONDS
+        while not await self.threads.run(waiting.is_over, self.reader):
+            if self.closing or time.monotonic() >= deadline:
+                raise await self.threads.run(waiting.behind, seconds)
+            await asyncio.sleep(min(pause, max(0.0, deadline - time.monotonic())))
+            pause = min(pause * 1.2, PAUSE_SECONDS_MAX)

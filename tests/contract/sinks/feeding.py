@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from headwater.engine.reading import Reader
 from headwater.engine.sinks.delivering import TargetSink
+from headwater.engine.sinks.feed import Feed
 from headwater.engine.sinks.target import Assignment, Target
 from headwater.log.port import Log
 from tests.unit.engine.samples import Driver, zset
-from tests.webhooks.sending import Feeding
+from tests.webhooks.sending import QUICK, Feeding
 
 
 class Keyed:
@@ -53,6 +55,20 @@ class Keyed:
     def sink(self, target: Target, name: str = "out") -> TargetSink:
         assignment = Assignment(self.directory.name, name, "v", ("key",))
         return TargetSink(target, assignment, self.directory, self.log, f"{name}.dead_letters")
+
+    def feed(self, target: Target) -> Feed:
+        """The feed of a process that does not run it."""
+        return Feed(self.directory, "out", "v", self.sink(target), "content", QUICK)
+
+    def audit(self, target: Target, *, repair: bool = False) -> dict[str, Any]:
+        """What an audit finds, with the keys as numbers."""
+        made = self.feed(target).audit(repair=repair)
+        found = {**asdict(made), "equal": made.equal}
+        for kind in ("missing", "different", "extra"):
+            named = found[kind]["named"]
+            assert found[kind]["count"] == len(named)
+            found[kind] = sorted(each["key"] for each in named)
+        return found
 
     @contextmanager
     def feeding(self, target: Target) -> Iterator[Feeding]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from headwater.engine.sinks.port import PositionChanged
 from headwater.engine.sinks.target import Assignment, Delivery, Target
 from headwater.errors import TargetFailed
 
@@ -41,6 +42,10 @@ class System(ABC):
     @abstractmethod
     def lose(self) -> None:
         """Loses everything, with the position."""
+
+    def back_up(self) -> Callable[[], None] | None:
+        """What restores rows and position as they are now, also while a sink writes; None if that is not possible."""
+        return None
 
     @abstractmethod
     def stop(self) -> None:
@@ -78,6 +83,14 @@ class MemorySystem(System):
     def lose(self) -> None:
         self.held, self.stamp = {}, None
 
+    def back_up(self) -> Callable[[], None]:
+        held, stamp = dict(self.held), self.stamp
+
+        def restore() -> None:
+            self.held, self.stamp = dict(held), stamp
+
+        return restore
+
     def stop(self) -> None:
         self.is_down = True
 
@@ -96,6 +109,7 @@ class MemoryTarget(Target):
     def __init__(self, system: MemorySystem) -> None:
         self._system = system
         self._assignment: Assignment | None = None
+        self._stamp: str | None = None
 
     @property
     def address(self) -> str:
@@ -103,12 +117,14 @@ class MemoryTarget(Target):
 
     def open(self, assignment: Assignment) -> str | None:
         self._check()
-        self._assignment = assignment
+        self._assignment, self._stamp = assignment, self._system.stamp
         return self._system.stamp
 
     def deliver(self, delivery: Delivery) -> None:
         self._check()
         assert self._assignment is not None
+        if self._system.stamp != self._stamp and not delivery.content:
+            raise PositionChanged
         held = {} if delivery.content else dict(self._system.held)
         for row in delivery.deletes.to_pylist():
             held.pop(row["key"], None)
@@ -121,11 +137,16 @@ class MemoryTarget(Target):
             else:
                 held[row["key"]] = row
         self._system.held, self._system.stamp = held, delivery.stamp
+        self._stamp = delivery.stamp
         self._system.deliveries.append(delivery)
 
     def rows(self, columns: pa.Schema) -> Iterator[pa.Table]:
         self._check()
         yield pa.Table.from_pylist(list(self._system.held.values()), columns)
+
+    def check(self) -> None:
+        if self._system.stamp != self._stamp:
+            raise PositionChanged
 
     def forget(self) -> None:
         self._system.stamp = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, ClassVar
 
@@ -91,6 +92,10 @@ class OpenSearchSystem(System):
     def lose(self) -> None:
         call("DELETE", f"/{INDEX}")
         call("DELETE", f"/{POSITIONS}")
+
+    def back_up(self) -> Callable[[], None]:
+        """An index that was deleted alone: what there is to be restored is the view's."""
+        return lambda: call("DELETE", f"/{INDEX}")
 
     def stop(self) -> None:
         server().kill()

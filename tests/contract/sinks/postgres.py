@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -37,6 +39,8 @@ class PostgresSystem(System):
 
     def __init__(self) -> None:
         self.server, _ = started()
+        self._place = tempfile.TemporaryDirectory(prefix="hw")
+        self.directory = self._place.name
         self._opened = self.server.database()
         self.database = self._opened.__enter__()
         self.execute(f"CREATE TABLE texts (key bigint PRIMARY KEY, text text CHECK (text <> '{REFUSED}'))")
@@ -61,6 +65,17 @@ class PostgresSystem(System):
         self.execute("TRUNCATE texts")
         self.execute("DROP TABLE headwater_sinks")
 
+    def back_up(self) -> Callable[[], None]:
+        dump = Path(self.directory) / "dump"
+        self.run("pg_dump", "--format=custom", f"--file={dump}")
+        # As one does it: everything that is there is dropped, and made again.
+        return lambda: self.run("pg_restore", "--clean", "--single-transaction", str(dump))
+
+    def run(self, program: str, *arguments: str) -> None:
+        """Runs a program of PostgreSQL on the database."""
+        command = [str(self.server.binaries / program), f"--dbname={self.server.url(self.database)}", *arguments]
+        subprocess.run(command, check=True, capture_output=True)
+
     def stop(self) -> None:
         self.server.kill()
 
@@ -69,3 +84,4 @@ class PostgresSystem(System):
 
     def close(self) -> None:
         self._opened.__exit__(None, None, None)
+        self._place.cleanup()

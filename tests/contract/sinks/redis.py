@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -38,9 +40,9 @@ class Server:
     def url(self) -> str:
         return f"redis://{f':{self._password}@' if self._password else ''}127.0.0.1:{self.port}/0"
 
-    def start(self) -> None:
+    def start(self, appendonly: str = "yes") -> None:
         options = {"port": self.port, "bind": "127.0.0.1", "dir": self._place.name, "save": ""}
-        options |= {"appendonly": "yes", "appendfsync": "always", "loglevel": "warning"}
+        options |= {"appendonly": appendonly, "appendfsync": "always", "loglevel": "warning"}
         options |= {"requirepass": self._password} if self._password else {}
         arguments = [part for name, value in options.items() for part in (f"--{name}", str(value))]
         with (Path(self._place.name) / "log").open("ab") as said:
@@ -63,6 +65,21 @@ class Server:
             os.kill(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
+
+    def back_up(self) -> bytes:
+        """The database as an RDB file."""
+        with self.connect() as client:
+            client.save()
+        return (Path(self._place.name) / "dump.rdb").read_bytes()
+
+    def restore(self, rdb: bytes) -> None:
+        """Starts again with what an RDB file has."""
+        self.kill()
+        shutil.rmtree(Path(self._place.name) / "appendonlydir")
+        (Path(self._place.name) / "dump.rdb").write_bytes(rdb)
+        self.start(appendonly="no")
+        with self.connect() as client:
+            client.config_set("appendonly", "yes")
 
     def close(self) -> None:
         self.kill()
@@ -107,6 +124,10 @@ class RedisSystem(System):
     def lose(self) -> None:
         with self.server.connect() as client:
             client.flushall()
+
+    def back_up(self) -> Callable[[], None]:
+        rdb = self.server.back_up()
+        return lambda: self.server.restore(rdb)
 
     def stop(self) -> None:
         self.server.kill()

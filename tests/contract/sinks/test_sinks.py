@@ -84,7 +84,7 @@ def test_a_target_that_refuses_is_left_alone_until_the_next_run(
         until(lambda: made.at() == 1)
         target.refuse()
         publish(driver, ("three", 1))
-        until(made.is_over)
+        until(made.gave_up)
         assert (made.status().status, made.status().lag) == ("paused", 1)
         assert made.status().error
     target.accept()

@@ -113,7 +113,7 @@ def test_a_key_with_two_rows_stops_the_sink_and_is_named(system: System, view: K
     with view.feeding(system.target()) as made:
         until(lambda: made.at() == 1)
         view.add(2, "zwei")
-        until(made.is_over)
+        until(made.gave_up)
         status = made.status()
         assert status.status == "paused"
         assert status.error == "View 'v' has more than one row with the key key=2"
@@ -127,7 +127,7 @@ def test_a_key_with_two_rows_stops_the_sink_and_is_named(system: System, view: K
 def test_a_key_with_two_rows_is_found_in_the_first_content(system: System, view: Keyed) -> None:
     view.add(2, "zwei")
     with view.feeding(system.target()) as made:
-        until(made.is_over)
+        until(made.gave_up)
         assert made.status().error == "View 'v' has more than one row with the key key=2"
     assert system.rows() == {}
 

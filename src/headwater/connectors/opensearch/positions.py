@@ -11,7 +11,7 @@ from urllib.parse import quote
 from headwater.connectors.opensearch.requests import Answer, Requests
 from headwater.errors import TargetFailed
 
-_SECOND = 1 << 31
+SECOND = 1 << 31
 """Versions begin with the time, so that they rise even if the position was lost; each second has this many."""
 _SETTINGS = {
     "settings": {"number_of_shards": 1, "auto_expand_replicas": "0-1"},
@@ -47,7 +47,7 @@ class Positions:
 
     def take_over(self, index: str, identity: str) -> Position:
         """The position in an index, which from now on only this one can move. Raises `TargetFailed`."""
-        found = Position(index, identity, int(time.time()) * _SECOND)
+        found = Position(index, identity, int(time.time()) * SECOND)
         held = self._look()
         if held is None:
             self._requests.ask("PUT", f"/{quote(self._index, safe='')}", _SETTINGS, expected=(400,))

@@ -16,6 +16,7 @@ from opensearchpy.connection import Urllib3HttpConnection
 from opensearchpy.exceptions import ConnectionError as NotConnected
 from opensearchpy.exceptions import ConnectionTimeout, SSLError
 
+from headwater.connectors.secrets import password_in
 from headwater.errors import TargetFailed, UsageError
 
 REQUEST_SECONDS_MAX = 60.0
@@ -57,10 +58,7 @@ def parse_cluster(
         raise UsageError("The URL of an OpenSearch cluster is not one of HTTP.", hint=hint)
     user, password = (None if part is None else unquote(part) for part in (parts.username, parts.password))
     if password_file is not None:
-        try:
-            password = Path(password_file).read_text(encoding="utf-8").strip("\n")
-        except OSError as error:
-            raise UsageError(f"The password file {password_file} cannot be read: {error.strerror}.") from None
+        password = password_in(password_file)
     if password is not None and user is None:
         raise UsageError("A password for OpenSearch needs a user.", hint="Write the user into the URL: https://USER@…")
     if api_key is not None and password is not None:

@@ -20,9 +20,10 @@ import pyarrow as pa
 from headwater.connectors.key_texts import key_texts
 from headwater.connectors.opensearch.documents import Bulk, Outcome, deletes, outcome_of, upserts
 from headwater.connectors.opensearch.mapping import mapping_of
-from headwater.connectors.opensearch.positions import Position, Positions
+from headwater.connectors.opensearch.positions import SECOND, Position, Positions
 from headwater.connectors.opensearch.requests import Requests, parse_cluster
-from headwater.engine.sinks.port import CannotContinue
+from headwater.connectors.secrets import expanded, expanded_url
+from headwater.engine.sinks.port import CannotContinue, PositionChanged
 from headwater.engine.sinks.target import Assignment, Delivery, Target
 from headwater.errors import TargetFailed, UsageError
 from headwater.model.rows import parse_json_lines
@@ -41,8 +42,9 @@ class OpenSearch(Target):
     """Holds a view in an index, which is created from the view's columns if it is missing.
 
     `mapping` and `settings` are for an index that is created: the `mappings` and `settings` of OpenSearch's API. The
-    URL may have a user and a password; the password may also be in a file. With `refresh`, a delivery counts as arrived
-    when searches see it. The index belongs to the sink: documents that are not of the view are removed.
+    URL may have a user and a password, also as `${NAME}` of the environment; the password may be in a file. With
+    `refresh`, a delivery counts as arrived when searches see it. The index belongs to the sink: documents that are not
+    of the view are removed.
     """
 
     kind: ClassVar[str] = "opensearch"
@@ -62,7 +64,12 @@ class OpenSearch(Target):
         refresh: bool = True,
         positions: str = POSITIONS,
     ) -> None:
-        self._cluster = parse_cluster(url, password_file=password_file, api_key=api_key, ca_certificate=ca_certificate)
+        self._cluster = parse_cluster(
+            expanded_url(url),
+            password_file=password_file,
+            api_key=None if api_key is None else expanded(api_key),
+            ca_certificate=ca_certificate,
+        )
         if not index or index != index.lower() or index[0] in "-_+":
             raise UsageError(
                 f"{index!r} is no name of an index.", hint="It is lower case, and begins with a letter or a digit."
@@ -119,6 +126,10 @@ class OpenSearch(Target):
             table, _ = parse_json_lines(lines, columns)
             yield table.select(columns.names)
 
+    def check(self) -> None:
+        if self._position.stamp is not None and self._uuid() != self._position.uuid:
+            raise PositionChanged
+
     def forget(self) -> None:
         assert self._positions is not None, "it was opened"
         self._positions.forget()
@@ -134,6 +145,9 @@ class OpenSearch(Target):
         self._create(delivery.upserts.schema)
         uuid = self._uuid() if delivery.content else self._position.uuid
         version = self._position.version + 1
+        if delivery.repair or delivery.content:
+            # What others have written has to go, and its versions are later than those that we gave.
+            version += SECOND
         begun = replace(self._position, version=version, stamp=stamp, under_way=delivery.stamp, uuid=uuid)
         self._save(begun)
         self._delivery, self._steps = delivery, self._steps_of(delivery, begun.version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import ClassVar, cast, get_args
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from headwater.connectors.redis.layout import Format, escaped, names, rows_of, values
+from headwater.connectors.secrets import expanded_url, password_in
 from headwater.engine.sinks.port import PositionChanged
 from headwater.engine.sinks.target import Assignment, Delivery, Target
 from headwater.errors import TargetFailed, UsageError
@@ -28,7 +30,11 @@ _POSITION = "headwater:sink:"
 # that are written (each a key, how many values, and them), and keys to delete. Answers what is in the way.
 _WRITE = """
 local held = redis.call('HMGET', KEYS[1], 'epoch', 'stamp')
-if held[1] ~= ARGV[1] then return held[1] and 'fenced' or 'changed' end
+if held[1] ~= ARGV[1] then
+    -- Nobody takes over with a smaller one: that was restored from a backup.
+    if held[1] and tonumber(held[1]) > tonumber(ARGV[1]) then return 'fenced' end
+    return 'changed'
+end
 if (held[2] or '') ~= ARGV[2] then return 'changed' end
 local expiry, at = ARGV[4], 6
 for _ = 1, tonumber(ARGV[5]) do
@@ -53,6 +59,7 @@ class Redis(Target):
 
     All keys with the prefix belong to the sink. If there are any that no sink has put there, they are left alone unless
     `replace`. With `expire`, a row that is not written again for so long is forgotten. A cluster is not supported.
+    A password may be in the URL, also as `${NAME}` of the environment, or in a file.
     """
 
     kind: ClassVar[str] = "redis"
@@ -62,6 +69,7 @@ class Redis(Target):
         url: str,
         *,
         prefix: str,
+        password_file: str | Path | None = None,
         format: Format = "json",  # noqa: A002 - it is what it is called everywhere else
         expire: Duration | None = None,
         replace: bool = False,
@@ -72,7 +80,8 @@ class Redis(Target):
             )
         if format not in get_args(Format):
             raise UsageError(f"Invalid format={format!r}: expected 'json' or 'hash'.", hint="Use 'json' or 'hash'.")
-        self._url, self.prefix, self.format, self.replace = url, prefix, format, replace
+        url = expanded_url(url)
+        self.prefix, self.format, self.replace = prefix, format, replace
         self._expiry = "" if expire is None else str(round(duration_of("expire", expire).total_seconds() * 1000))
         try:
             parts = urlsplit(url)
@@ -83,6 +92,7 @@ class Redis(Target):
                 socket_timeout=ANSWER_SECONDS_MAX,
                 socket_keepalive=True,
                 retry=Retry(NoBackoff(), 0),
+                **({} if password_file is None else {"password": password_in(password_file)}),
             )
         except ValueError:
             raise UsageError(
@@ -135,6 +145,14 @@ class Redis(Target):
                     held = pipeline.execute(raise_on_error=False)
                 found = [(each.decode(errors="replace"), one) for each, one in zip(part, held, strict=True)]
                 yield rows_of(found, columns, key, self.prefix)
+
+    def check(self) -> None:
+        if not self._stamp:
+            return
+        with _failing():
+            held = self._redis.hget(self._position, "stamp")
+        if held != self._stamp.encode():
+            raise PositionChanged
 
     def forget(self) -> None:
         with _failing():

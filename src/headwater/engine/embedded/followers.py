@@ -17,6 +17,9 @@ _HELD = "SELECT min(low) FROM followers f WHERE f.generation = c.generation AND 
 
 def hold(tx: Connection, follower: str, view: str, places: Mapping[int, int], batch: int) -> int:
     """As `ViewStore.hold`."""
+    if not places:
+        tx.execute("DELETE FROM followers WHERE name = ?", (follower,))
+        return batch
     # What was handed out of an older generation may be on its way.
     highs = dict(tx.execute("SELECT generation, high FROM followers WHERE name = ? AND view = ?", (follower, view)))
     newest = list(places)[-1]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 
+from headwater.engine.sinks.audit import SinkAudit
 from headwater.engine.sinks.keyed import Net, net_of
 from headwater.engine.sinks.letters import DeadLetters
+from headwater.engine.sinks.mending import Mending, complete
 from headwater.engine.sinks.port import Journal, Mark, Sink
 from headwater.engine.sinks.progress import mark_json, mark_of
 from headwater.engine.sinks.promise import Promise
@@ -27,6 +29,8 @@ _NO_KEY = "The key has null in it, and a target finds rows by their key"
 
 class TargetSink(Sink):
     """Brings a view to a target, which keeps the position: a stamp that also says of which log and view it is."""
+
+    holds_content: ClassVar[bool] = True
 
     def __init__(self, target: Target, assignment: Assignment, directory: Path, log: Log, dead_letter: str) -> None:
         self.outside, self._directory, self._log = target, directory, log
@@ -45,6 +49,10 @@ class TargetSink(Sink):
     @property
     def target(self) -> str:
         return self.outside.address
+
+    @property
+    def dead_letter(self) -> str | None:
+        return self._letters.topic
 
     @property
     def assignment(self) -> Assignment:
@@ -88,6 +96,30 @@ class TargetSink(Sink):
     def close(self) -> None:
         self.outside.close()
 
+    def check(self) -> None:
+        self.outside.check()
+
+    def forget(self) -> None:
+        self.outside.forget()
+        self._reached = None
+
+    # Between two deliveries
+
+    def audit(self, *, repair: bool, progress: Callable[[int, int], None]) -> SinkAudit:
+        return self._mending().audit(repair=repair, progress=progress)
+
+    def send(self, original: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+        return self._mending().send(original, row)
+
+    def _mending(self) -> Mending:
+        if self._reached is None:
+            raise UsageError(
+                "The target does not have the first content yet.", hint="Wait until the sink has a position."
+            )
+        return Mending(
+            self.outside, self._given, self._letters, self._directory, self._reached, self._stamp(self._reached)
+        )
+
     def _delivery(self, waiting: Sequence[Changes]) -> Delivery:
         """The net change of what waits. Raises `KeyRepeated`, `CannotContinue`."""
         last = waiting[-1]
@@ -115,7 +147,7 @@ class TargetSink(Sink):
         net = net_of(changes, key)
         if changes.num_rows:
             promise = self._promise
-            _reading(lambda: promise.check(changes.filter(_complete(changes, key)), before))
+            _reading(lambda: promise.check(changes.filter(complete(changes, key)), before))
         elif before is None:
             self._promise.check(changes, None)
         if net.keyless.num_rows:
@@ -138,10 +170,6 @@ class TargetSink(Sink):
             return mark_of(held["mark"])
         except (ValueError, KeyError, TypeError, UsageError):
             return None
-
-
-def _complete(changes: pa.Table, key: Sequence[str]) -> pa.Array:
-    return pa.array(np.logical_and.reduce([changes[name].is_valid().to_numpy() for name in key]))
 
 
 def _reading(check: Callable[[], None]) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
+from headwater.engine.sinks.audit import SinkAudit
 from headwater.engine.subscription import Changes
+from headwater.errors import UsageError
 from headwater.model.position import Position
 
 Start = Literal["now", "content"]
@@ -67,6 +70,8 @@ class Sink(ABC):
 
     kind: ClassVar[str]
     """What sinks of this class are called in status, flow and metrics."""
+    holds_content: ClassVar[bool] = False
+    """Whether the target holds the view's content: then it can be audited, and has a position of its own."""
 
     @property
     @abstractmethod
@@ -119,12 +124,44 @@ class Sink(ABC):
     def close(self) -> None:
         """Breaks off what is under way, and gives back what `open` took. Called from any thread, more than once."""
 
+    @property
+    def dead_letter(self) -> str | None:
+        """The topic of the rows that the target refuses, if it refuses single rows."""
+        return None
+
+    # What a target that holds content can do as well, between two deliveries
+
+    def check(self) -> None:  # noqa: B027 - most have nothing to look at
+        """Looks whether the target is where its last delivery left it; called now and then while nothing changes.
+
+        May raise `PositionChanged`, and `TargetFailed`, which is only a reason to look again later.
+        """
+
+    def audit(self, *, repair: bool, progress: Callable[[int, int], None]) -> SinkAudit:
+        """Compares the target with the view at the target's position; see `SinkAudit`. Raises `TargetFailed`."""
+        raise UsageError(
+            f"A sink of kind {self.kind!r} cannot be audited.",
+            hint="What it was sent is gone; only targets that hold the rows of a view can be compared with it.",
+        )
+
+    def send(self, original: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+        """Puts a row into the target that was refused as `original`, if the view still has that; whether it has.
+
+        Raises `RowRefused` if the target refuses it again.
+        """
+        raise UsageError(f"A sink of kind {self.kind!r} refuses no single rows.")
+
+    def forget(self) -> None:  # noqa: B027 - a sink may keep nothing in its target
+        """Removes the position from the target, but no rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class SinkStatus:
     """How far a sink is, whichever process runs it.
 
-    `lag` is how many changed rows are still to be delivered, as far as they are kept. Instants are ISO 8601.
+    `lag` is how many changed rows are still to be delivered, as far as they are kept, and `lag_seconds` the age of the
+    first of them. `done` of `total` rows of a long delivery, such as the first content, have arrived. Instants are
+    ISO 8601.
     """
 
     sink: str
@@ -138,3 +175,9 @@ class SinkStatus:
     error: str | None
     failed_at: str | None
     delivered_at: str | None
+    lag_seconds: float | None = None
+    rows: int = 0
+    rows_per_second: float = 0.0
+    done: int = 0
+    total: int = 0
+    dead_letter: str | None = None

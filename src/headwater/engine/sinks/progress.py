@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,6 +15,8 @@ from headwater.model.position import Position
 from headwater.system.storage import Storage, storage_error
 
 DIRECTORY = "sinks"
+RATE_SECONDS = 10.0
+"""Rates are averages over about this many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,26 @@ class Progress:
     failed_at: str | None = None
     delivered_at: str | None = None
     failures: int = 0
+    rows: int = 0
+    """Changed rows that were delivered, ever."""
+    rate: float = 0.0
+    """How many of them a second, of late, as of `rated_at` (seconds since 1970)."""
+    rated_at: float = 0.0
+    done: int = 0
+    total: int = 0
+    """How much of a long delivery has arrived, in rows; both 0 if none is under way."""
+    reset: bool = False
+    """Whether the target gets everything again, whatever position it has."""
+
+    def counting(self, rows: int, now: float) -> Progress:
+        """The progress after this many more rows have arrived."""
+        if not self.rated_at:
+            return replace(self, rows=self.rows + rows, rate=rows / RATE_SECONDS, rated_at=now)
+        return replace(self, rows=self.rows + rows, rate=self.rate_at(now) + rows / RATE_SECONDS, rated_at=now)
+
+    def rate_at(self, now: float) -> float:
+        """The rate, which sinks while nothing arrives."""
+        return self.rate * math.exp(min(0.0, (self.rated_at - now) / RATE_SECONDS))
 
 
 class ProgressFile:
@@ -55,6 +78,20 @@ class ProgressFile:
             return found
         # It was a sink of another view before: only the numbers of its deliveries continue.
         return Progress(view, deliveries=found.deliveries + (found.under_way is not None))
+
+    def remove(self) -> None:
+        """Forgets the progress. Raises `StorageFailed`."""
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            raise storage_error(error, self._path) from error
+
+    def changed_at(self) -> int:
+        """When it was saved last, in nanoseconds; 0 if never. A look costs nothing, so that many may wait for it."""
+        try:
+            return self._path.stat().st_mtime_ns
+        except OSError:
+            return 0
 
     def save(self, progress: Progress) -> None:
         """Returns when it is on the disk. Raises `DiskFull`, `StorageFailed`."""

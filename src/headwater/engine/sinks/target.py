@@ -53,7 +53,8 @@ class Delivery:
     `rows` and `weights` are the net change, each row once; if only the position moves there are no rows, and no columns
     either. For a target with a key, `upserts` have each new or changed row once, and `deletes` the keys whose rows are
     gone; no key is in both. With `content` the upserts (or rows) are everything that the view has, and what else the
-    target holds of it has to be removed.
+    target holds of it has to be removed. With `repair` it mends rows at the position where the target is, which others
+    may have changed: whatever the target has of these keys, they are as the delivery says afterwards.
     """
 
     mark: Mark
@@ -63,6 +64,7 @@ class Delivery:
     upserts: pa.Table
     deletes: pa.Table
     content: bool = False
+    repair: bool = False
 
     @property
     def is_move(self) -> bool:
@@ -114,10 +116,13 @@ class Target(ABC):
     def close(self) -> None:
         """Breaks off what is under way and disconnects. Called from any thread, more than once."""
 
+    def check(self) -> None:  # noqa: B027 - most have nothing to look at
+        """Raises `PositionChanged` if it is not where the last delivery left it. Called now and then."""
+
     def rows(self, columns: pa.Schema) -> Iterator[pa.Table]:
         """All rows that the target holds of the view, with these columns and types, some at a time. For the audit."""
         raise UsageError(f"A target of kind {self.kind!r} cannot be audited.", hint="It does not show what it holds.")
 
     def forget(self) -> None:
-        """Removes the position, but no rows: the next `open` finds none. Called between `open` and `close`."""
+        """Removes what the sink keeps beside its rows, and no row: it is dropped. Called between `open` and `close`."""
         raise UsageError(f"A target of kind {self.kind!r} keeps what it has.", hint="Remove it there by hand.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 
 from headwater.connectors.postgres.target.table import Table
+from headwater.engine.sinks.port import PositionChanged
 from headwater.errors import TargetFailed
 
 NAME = "headwater_sinks"
@@ -15,13 +16,25 @@ CREATE TABLE IF NOT EXISTS {positions} (
     epoch bigint NOT NULL,
     stamp text,
     created oid,
-    moved_at timestamptz NOT NULL DEFAULT now()
+    moved_at timestamptz NOT NULL DEFAULT now(),
+    relation oid,
+    beside oid
 )
+"""
+_ALTER = "ALTER TABLE {positions} ADD COLUMN IF NOT EXISTS relation oid, ADD COLUMN IF NOT EXISTS beside oid"
+"""For a table that an earlier version made."""
+_IS_OLD = """
+SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(%s) HAVING count(*) FILTER (WHERE attname = 'beside') = 0
 """
 _TAKE_OVER = """
 INSERT INTO {positions} AS held (table_name, sink, epoch) VALUES (%(table)s, %(sink)s, 1)
 ON CONFLICT (table_name) DO UPDATE SET epoch = held.epoch + 1 WHERE held.sink = excluded.sink
 RETURNING epoch, stamp
+"""
+_IS_OF_TABLE = """
+SELECT to_regclass(%(table)s) IS NOT NULL AND (
+    relation IS NULL OR relation = to_regclass(%(table)s)::oid OR beside <> to_regclass(%(sql)s)::oid
+) FROM {positions} WHERE table_name = %(name)s
 """
 # Two processes that create it at once: one of them fails, and tries again.
 _LOCK = 0x68656164
@@ -42,6 +55,8 @@ class Positions:
         if connection.execute("SELECT to_regclass(%s)", (self._sql,)).fetchone() == (None,):
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             connection.execute(_CREATE.format(positions=self._sql).encode())
+        elif connection.execute(_IS_OLD, (self._sql,)).fetchone() is not None:
+            connection.execute(_ALTER.format(positions=self._sql).encode())
         asked = {"table": self._table.name, "sink": owner}
         found = connection.execute(_TAKE_OVER.format(positions=self._sql).encode(), asked).fetchone()
         if found is None:
@@ -62,15 +77,38 @@ class Positions:
         ).fetchone()
         if found is None:
             raise psycopg.errors.UndefinedTable
-        if found[0] != self._epoch:
+        held = found[0]
+        assert isinstance(held, int)
+        if held < self._epoch:
+            # Nobody takes over with a smaller one: the database was restored from a backup.
+            raise PositionChanged
+        if held > self._epoch:
             raise TargetFailed(f"Another process writes table {self._table.shown} now", "gone")
         return None if found[1] is None else str(found[1])
 
     def move(self, connection: Connection, stamp: str) -> None:
         connection.execute(
-            f"UPDATE {self._sql} SET stamp = %s, moved_at = now() WHERE table_name = %s".encode(),
-            (stamp, self._table.name),
+            f"UPDATE {self._sql} SET stamp = %s, moved_at = now(), relation = to_regclass(%s)::oid, "
+            "beside = to_regclass(%s)::oid WHERE table_name = %s".encode(),
+            (stamp, self._table.sql, self._sql, self._table.name),
         )
+
+    def is_of_this_table(self, connection: Connection) -> bool:
+        """Whether the stamp is about the table that is there.
+
+        A table that was replaced alone has another identity than when it was last written. One that was restored with
+        the whole database has another one, too, and so has the table of positions.
+        """
+        found = connection.execute(
+            _IS_OF_TABLE.format(positions=self._sql).encode(),
+            {"table": self._table.sql, "sql": self._sql, "name": self._table.name},
+        ).fetchone()
+        return found == (True,)
+
+    def doubt(self, connection: Connection) -> None:
+        """The table is the sink's, and what it holds is not known."""
+        connection.execute(f"UPDATE {self._sql} SET stamp = '' WHERE table_name = %s".encode(), (self._table.name,))
+        self.stamp = ""
 
     def forget(self, connection: Connection) -> None:
         """The table holds nothing of the view."""

@@ -16,6 +16,7 @@ from headwater.connectors.postgres.target.columns import COPY_FORMAT, readable, 
 from headwater.connectors.postgres.target.position import Connection, Positions
 from headwater.connectors.postgres.target.table import Table
 from headwater.connectors.postgres.target.writing import Writer
+from headwater.connectors.secrets import expanded_url
 from headwater.engine.sinks.port import PositionChanged
 from headwater.engine.sinks.target import Assignment, Delivery, Target
 from headwater.errors import SourceUnavailable, TableRemoved, TargetFailed, UsageError
@@ -29,13 +30,14 @@ class Postgres(Target):
 
     `table` may name its schema: "reports.revenue". A table that is there already is checked; it may have more columns.
     If it has rows that no sink has put there, it is left alone unless `replace`. Each delivery is one transaction,
-    which also moves the position in the table `headwater_sinks` beside it.
+    which also moves the position in the table `headwater_sinks` beside it. A password may be in the URL, also as
+    `${NAME}` of the environment, in a file, in PGPASSWORD or in ~/.pgpass.
     """
 
     kind: ClassVar[str] = "postgres"
 
     def __init__(self, url: str, *, table: str, replace: bool = False, password_file: str | Path | None = None) -> None:
-        self._address = address_of(url, password_file=password_file)
+        self._address = address_of(expanded_url(url), password_file=password_file)
         schema, _, name = table.rpartition(".")
         if not name:
             raise UsageError("The table of a PostgreSQL target has no name.", hint='Write table="revenue".')
@@ -57,8 +59,9 @@ class Postgres(Target):
         connection = self._connect()
         with self._failing(), connection.transaction():
             stamp = self._positions.take_over(connection, assignment.owner)
-            if stamp is not None and not self.table.exists(connection):
-                self._positions.forget(connection)
+            if stamp is not None and not self._positions.is_of_this_table(connection):
+                # What is in the table, if it is there, was put there by somebody else, such as a backup of it alone.
+                self._positions.doubt(connection)
             return self._positions.stamp
 
     def deliver(self, delivery: Delivery) -> None:
@@ -111,6 +114,18 @@ class Postgres(Target):
                         held.clear()
             if held:
                 yield rows_of(bytes(held), columns)
+
+    def check(self) -> None:
+        if self._positions.stamp is None:
+            return
+        connection = self._connect()
+        try:
+            with self._failing(), connection.transaction():
+                held = self._positions.hold(connection)
+                if held != self._positions.stamp or not self._positions.is_of_this_table(connection):
+                    raise PositionChanged
+        except TableRemoved:
+            self._begin_again(connection)
 
     def forget(self) -> None:
         connection = self._connect()
