@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.errors import UsageError
 from headwater.log.kafka import replica
 from headwater.log.kafka.log import KafkaLog
 from headwater.testing.kafka import KafkaCluster
@@ -64,3 +65,11 @@ def test_a_log_that_takes_the_place_of_another_has_its_own(url: str, kafka_clust
             log._cluster.delete(topic)
     filled(url, 70)
     assert content(url) == (0, [70], 70)
+
+
+def test_a_log_of_another_version_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(replica, "_FORMAT", ("format", b"7"))
+        filled(url, 1)
+    with pytest.raises(UsageError, match="has format 7"):
+        content(url)

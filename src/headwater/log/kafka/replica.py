@@ -34,6 +34,7 @@ from headwater.system.changesets import Recorder, make_changes
 from headwater.system.sqlite import Connection, connect, create_tables
 
 CHANGE = b"change"
+_FORMAT = ("format", str(FORMAT).encode())
 _PART = struct.Struct(">II")
 """In front of each part of a change: its number, and how many there are."""
 
@@ -51,7 +52,7 @@ def change_messages(changes: bytes, summary: bytes) -> list[Message]:
     size = MESSAGE_BYTES_MAX // 2
     parts = [changes[at : at + size] for at in range(0, len(changes), size)]
     return [
-        (CHANGE, _PART.pack(number, len(parts)) + part, [("commit", summary)] if number == 0 else None)
+        (CHANGE, _PART.pack(number, len(parts)) + part, [_FORMAT, ("commit", summary)] if number == 0 else None)
         for number, part in enumerate(parts)
     ]
 
@@ -91,7 +92,9 @@ class Replica:
         self._hasty = Consumer(settings_of(address, **{**settings, "isolation.level": "read_uncommitted"}))
         self._place, self._tickets = TopicPartition(address.catalog, 0, self.start), TopicPartition(address.turns, 0)
         self._consumer.assign([self._place])
-        self._follower = Background("kafka-catalog", self._follow).start()
+        self._follower = Background(
+            "kafka-catalog", self._follow, gives_up_on=lambda error: isinstance(error, UsageError)
+        ).start()
 
     def end(self) -> int:
         """Up to where all transactions are committed or aborted. Raises `LogUnavailable`."""
@@ -221,6 +224,7 @@ class Replica:
             if error is not None:
                 seen = max(seen, self._end_of(message, error))
             else:
+                self._check_format(message.headers())
                 whole = self._joined(message.value())
                 if whole is not None and message.offset() >= self._applied:
                     changes.append((message.offset(), whole))
@@ -247,6 +251,18 @@ class Replica:
             self._failure = LogReplaced(self._address.url)
         # Everything else the client tries again by itself.
         return 0
+
+    def _check_format(self, headers: Sequence[tuple[str, bytes]] | None) -> None:
+        """Raises `UsageError`, here and for those who wait, at a change of tables that this version does not have."""
+        found = dict(headers or ()).get("format", _FORMAT[1])
+        if found != _FORMAT[1]:
+            self._failure = UsageError(
+                f"The log {self._address.url} has format {found.decode()}; this version reads format {FORMAT}.",
+                hint="Use the version of headwater that wrote it.",
+            )
+            with self._news:
+                self._news.notify_all()
+            raise self._failure
 
     def _joined(self, value: bytes) -> bytes | None:
         """The change whose last part this is."""
