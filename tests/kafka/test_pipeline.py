@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import uuid
 from decimal import Decimal
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def test_the_bank_has_nothing_at_every_position(
 ) -> None:
     dice, balances = random.Random(20), dict.fromkeys(range(5), Decimal(0))
     seen, position = 0, hw.START
-    with bank(kafka_cluster.url(tmp_path.name), tmp_path / "state") as app:
+    with bank(kafka_cluster.url(uuid.uuid4().hex[:8]), tmp_path / "state") as app:
         for _ in range(2):
             for _ in range(25):
                 position = transfer(app, dice, balances)

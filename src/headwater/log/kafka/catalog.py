@@ -32,7 +32,7 @@ class KafkaCatalog:
 
     def __init__(self, address: KafkaAddress, identity: str, transactions: Transactions, clock: Clock) -> None:
         self._address, self.identity, self._transactions, self._clock = address, identity, transactions, clock
-        self.replica = Replica(address)
+        self.replica = Replica(address, identity)
         self._writing = threading.Lock()
         self._local = threading.local()
         self._pid = os.getpid()

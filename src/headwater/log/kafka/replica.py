@@ -27,12 +27,14 @@ from headwater.log.embedded.catalog import FORMAT
 from headwater.log.embedded.tables import TABLES
 from headwater.log.kafka.address import KafkaAddress
 from headwater.log.kafka.cluster import asking, settings_of
+from headwater.log.kafka.saved import SavedReplicas
 from headwater.log.kafka.transactions import MESSAGE_BYTES_MAX, Message
 from headwater.system.background import Background
 from headwater.system.changesets import Recorder, make_changes
 from headwater.system.sqlite import Connection, connect, create_tables
 
 CHANGE = b"change"
+_FORMAT = ("format", str(FORMAT).encode())
 _PART = struct.Struct(">II")
 """In front of each part of a change: its number, and how many there are."""
 
@@ -41,6 +43,8 @@ IDLE_FETCH_MS = 50
 """How long the broker may hold back the news that there is nothing new."""
 LOOK_EVERY_SECONDS = 1.0
 MESSAGES_AT_ONCE = 10_000
+SAVE_OFFSETS = 3000
+"""After this many offsets of the catalog's topic, two for most commits, the copy is saved for other processes."""
 
 
 def change_messages(changes: bytes, summary: bytes) -> list[Message]:
@@ -48,7 +52,7 @@ def change_messages(changes: bytes, summary: bytes) -> list[Message]:
     size = MESSAGE_BYTES_MAX // 2
     parts = [changes[at : at + size] for at in range(0, len(changes), size)]
     return [
-        (CHANGE, _PART.pack(number, len(parts)) + part, [("commit", summary)] if number == 0 else None)
+        (CHANGE, _PART.pack(number, len(parts)) + part, [_FORMAT, ("commit", summary)] if number == 0 else None)
         for number, part in enumerate(parts)
     ]
 
@@ -56,16 +60,20 @@ def change_messages(changes: bytes, summary: bytes) -> list[Message]:
 class Replica:
     """A copy of the catalog. `seen` is how far the topic was read: everything before it was applied."""
 
-    def __init__(self, address: KafkaAddress) -> None:
-        self._address = address
+    def __init__(self, address: KafkaAddress, identity: str) -> None:
+        self._address, self._saved = address, SavedReplicas(identity)
         self._directory = tempfile.TemporaryDirectory(prefix="headwater-kafka-")
         self._path = Path(self._directory.name) / "catalog.db"
+        self.start = self._saved.load(self._path)
+        """The offset of the catalog's topic from which it is read: everything before it was saved."""
         self._writer = self._connect()
-        create_tables(self._writer, f"{TABLES} INSERT INTO log VALUES (1, {FORMAT}, 0, 0, 0, NULL, 0);")
+        if not self.start:
+            create_tables(self._writer, f"{TABLES} INSERT INTO log VALUES (1, {FORMAT}, 0, 0, 0, NULL, 0);")
         self._idle: list[Connection] = []
         self._idle_lock, self._applying = threading.Lock(), threading.RLock()
         self._news = threading.Condition()
-        self._seen = self._applied = self._count = self._read_up_to = 0
+        self._seen = self._applied = self._read_up_to = self._saved_up_to = self.start
+        self._count = 0
         self._changes_read: set[int] = set()
         self._parts: list[bytes] = []
         self._closed = False
@@ -82,9 +90,11 @@ class Replica:
         # One that polls answers no other question meanwhile.
         self._asker = Consumer(settings_of(address, **settings))
         self._hasty = Consumer(settings_of(address, **{**settings, "isolation.level": "read_uncommitted"}))
-        self._place, self._tickets = TopicPartition(address.catalog, 0, 0), TopicPartition(address.turns, 0)
+        self._place, self._tickets = TopicPartition(address.catalog, 0, self.start), TopicPartition(address.turns, 0)
         self._consumer.assign([self._place])
-        self._follower = Background("kafka-catalog", self._follow).start()
+        self._follower = Background(
+            "kafka-catalog", self._follow, gives_up_on=lambda error: isinstance(error, UsageError)
+        ).start()
 
     def end(self) -> int:
         """Up to where all transactions are committed or aborted. Raises `LogUnavailable`."""
@@ -155,10 +165,14 @@ class Replica:
         self._applied = offset + 1
 
     def find(self, offset: int, end: int) -> bool:
-        """Whether there is a change at an offset, once everything up to an end was seen; not while `changing`."""
+        """Whether there is a change at an offset, once everything up to an end was read. For use within `changing`.
+
+        Raises `LogUnavailable` if it cannot be read in time.
+        """
         with self._news:
-            # The thread that would apply it waits for the one that asks: only what was read counts.
-            self._news.wait_for(lambda: self._read_up_to >= min(end, offset + 1) or self._closed, ANSWER_SECONDS_MAX)
+            # The thread that would apply it waits for the one that asks: what was read counts.
+            if not self._news.wait_for(lambda: self._read_up_to >= min(end, offset + 1), ANSWER_SECONDS_MAX):
+                raise LogUnavailable(self._address.url, "its catalog cannot be read in time")
             return offset in self._changes_read
 
     def ticket(self) -> int:
@@ -191,6 +205,7 @@ class Replica:
             for connection in self._idle:
                 connection.close()
             self._idle.clear()
+        self._save()
         with self._applying:
             self._writer.close()
         self._directory.cleanup()
@@ -209,6 +224,7 @@ class Replica:
             if error is not None:
                 seen = max(seen, self._end_of(message, error))
             else:
+                self._check_format(message.headers())
                 whole = self._joined(message.value())
                 if whole is not None and message.offset() >= self._applied:
                     changes.append((message.offset(), whole))
@@ -218,7 +234,10 @@ class Replica:
             self._read_up_to = max(seen, self._read_up_to)
             self._changes_read = {offset for offset, _ in changes}
             self._news.notify_all()
-        self._apply(changes)
+        # Not without a change: `find` may hold the lock, and wait for the next messages.
+        if changes:
+            self._apply(changes)
+            self._save()
         with self._news:
             self._count += seen > self._seen
             self._seen = max(seen, self._seen)
@@ -232,6 +251,18 @@ class Replica:
             self._failure = LogReplaced(self._address.url)
         # Everything else the client tries again by itself.
         return 0
+
+    def _check_format(self, headers: Sequence[tuple[str, bytes]] | None) -> None:
+        """Raises `UsageError`, here and for those who wait, at a change of tables that this version does not have."""
+        found = dict(headers or ()).get("format", _FORMAT[1])
+        if found != _FORMAT[1]:
+            self._failure = UsageError(
+                f"The log {self._address.url} has format {found.decode()}; this version reads format {FORMAT}.",
+                hint="Use the version of headwater that wrote it.",
+            )
+            with self._news:
+                self._news.notify_all()
+            raise self._failure
 
     def _joined(self, value: bytes) -> bytes | None:
         """The change whose last part this is."""
@@ -251,6 +282,17 @@ class Replica:
                 make_changes(self._writer, change)
             self._writer.execute("COMMIT")
             self._applied = new[-1][0] + 1
+
+    def _save(self) -> None:
+        """Saves the copy for the next process, now and then."""
+        with self._applying:
+            if self._applied - self._saved_up_to < SAVE_OFFSETS:
+                return
+            # Everything is in the file itself, unless somebody reads: then it is for the next time.
+            busy = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            if not busy:
+                self._saved.save(self._path, self._applied)
+                self._saved_up_to = self._applied
 
     def _borrow(self) -> Connection:
         with self._idle_lock:
