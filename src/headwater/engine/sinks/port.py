@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import ClassVar, Literal, Protocol
 
 from headwater.engine.subscription import Changes
@@ -67,6 +68,11 @@ class Sink(ABC):
 
     kind: ClassVar[str]
     """What sinks of this class are called in status, flow and metrics."""
+
+    @property
+    def every(self) -> timedelta:
+        """The least time between two deliveries, unless more changes wait than one delivery can take."""
+        return timedelta(0)
 
     @property
     @abstractmethod
