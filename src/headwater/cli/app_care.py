@@ -173,13 +173,13 @@ def state(
 
 def holdings(generation: Generation, sizes: dict[str, Size]) -> list[Holding]:
     """The operators and then the views of a generation, with all parts of what each holds."""
-    operators = generation.definition.explanation.operators
-    made = []
-    for operator, size in operator_sizes(sizes).items():
-        about = operators.get(operator)
-        level, label = (None, "") if about is None else (about.level, about.label)
-        made.append(Holding("operator", str(operator), label, level, size))
-    made.sort(key=lambda one: (one.level or 0, int(one.name)))
+    kept = operator_sizes(sizes)
+    operators = sorted(generation.definition.explanation.operators.values(), key=lambda one: (one.level, one.number))
+    made = [
+        Holding("operator", str(one.number), one.label, one.level, kept[one.name])
+        for one in operators
+        if one.name in kept
+    ]
     views = [Holding("view", name, "its content", None, size) for name, size in sorted(view_sizes(sizes).items())]
     return [*made, *views]
 
