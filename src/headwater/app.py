@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 import pyarrow as pa
 
 from headwater.connectors.connections import Connected, Connections
+from headwater.engine.changing import open_pipeline
 from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
 from headwater.engine.opening import delete_state, open_store
@@ -77,6 +79,7 @@ class App(Published, Connected):
         self._pipeline: Pipeline | None = None
         self._heart: Heart | None = None
         self._retries = 0
+        self._tell_build_failed: Callable[[Exception], None] = lambda _: None
         self._stopped = threading.Event()
 
     def __enter__(self) -> Self:
@@ -285,9 +288,17 @@ class App(Published, Connected):
         yield from self._beaten(supervised(begun, self._recover, self._counted(on_retry), lambda: False))
 
     def follow(
-        self, stopped: Callable[[], bool], *, on_retry: Callable[[Retry], None] = lambda _: None
+        self,
+        stopped: Callable[[], bool],
+        *,
+        on_retry: Callable[[Retry], None] = lambda _: None,
+        on_build_failure: Callable[[Exception], None] = lambda _: None,
     ) -> Iterator[Progress]:
-        """Batches for as long as it is not stopped, each as soon as the log has moved; `on_retry` as in `batches`."""
+        """Batches for as long as it is not stopped, each as soon as the log has moved; `on_retry` as in `batches`.
+
+        `on_build_failure` is told why changed views cannot be built; the former ones are kept up to date.
+        """
+        self._tell_build_failed = on_build_failure
 
         def begun() -> Iterator[Progress]:
             self._begin()
@@ -315,7 +326,9 @@ class App(Published, Connected):
     def _about(self) -> dict[str, Any]:
         failure = self.log.upkeep_failure
         upkeep = None if failure is None else error_of(failure)
-        return {"retries": self._retries, "not_kept": dict(self._not_kept), "upkeep": upkeep}
+        building = None if self._pipeline is None else self._pipeline.building
+        build = None if building is None else asdict(building)
+        return {"retries": self._retries, "not_kept": dict(self._not_kept), "upkeep": upkeep, "build": build}
 
     def _beaten(self, batches: Iterator[Progress]) -> Iterator[Progress]:
         """The batches. The heartbeat records why one failed for good, even if this process keeps running."""
@@ -377,8 +390,14 @@ class App(Published, Connected):
     def pipeline(self) -> Pipeline:
         """The running pipeline, which fences any other of this application."""
         if self._pipeline is None:
-            self._pipeline = Pipeline(
-                self.log, self.directory, self.program, policies=self._policies, **self._pipeline_options
+            self._pipeline = open_pipeline(
+                self.log,
+                self.directory,
+                self.program,
+                former=lambda definition: self.plan().former(definition),
+                policies=self._policies,
+                on_failure=self._tell_build_failed,
+                **self._pipeline_options,
             )
             # Sinks that are no longer declared need nothing any more.
             self._pipeline.store.release({feed.name: feed.view for feed in self.sinks.values()})

@@ -151,7 +151,7 @@ class Run:
         while not self._asked():
             self._pipeline.begin()
             try:
-                yield from self._app.follow(self._asked, on_retry=self._told)
+                yield from self._app.follow(self._asked, on_retry=self._told, on_build_failure=self._build_failed)
             except Exception as error:
                 if self._asked():
                     raise
@@ -189,6 +189,11 @@ class Run:
 
     def _told(self, retry: Retry) -> None:
         self._report.warn(str(retry))
+
+    def _build_failed(self, error: Exception) -> None:
+        self._report.warn(
+            f"The changed views cannot be built: {message_of(error)} The former ones are kept up to date."
+        )
 
     def _about(self) -> Mapping[str, Any]:
         """What the heartbeat says of the parts."""

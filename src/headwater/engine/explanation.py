@@ -91,7 +91,9 @@ class Explanation:
         operators = {
             number: replace(
                 one,
-                state=parts.get(one.name, nothing) if one.view is None else sizes.get(arrangement_of(one.view), nothing),
+                state=parts.get(one.name, nothing)
+                if one.view is None
+                else sizes.get(arrangement_of(one.view), nothing),
             )
             for number, one in self.operators.items()
         }

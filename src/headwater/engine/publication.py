@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -132,6 +132,23 @@ class BatchCommit:
     stats: BatchStats = field(default_factory=BatchStats)
     promote: bool = False
     excluded: Sequence[Excluded] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """What makes a generation that was built the one that readers see, at the position of the current one.
+
+    `kept` are the arrangements that it has built, `adopted` those that it takes from the current generation: by their
+    name there, their names here. Views in `unchanged` keep their history: changes, followers, and what was published.
+    The generation gets this `fingerprint`.
+    """
+
+    generation: int
+    epoch: int
+    fingerprint: str
+    kept: Collection[str] = ()
+    adopted: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    unchanged: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

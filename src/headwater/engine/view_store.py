@@ -23,6 +23,7 @@ from headwater.engine.publication import (
     Generation,
     Hold,
     Publication,
+    Switch,
     ViewChange,
 )  # fmt: skip
 from headwater.engine.runs import Run
@@ -47,8 +48,9 @@ REPLACED_KEPT = timedelta(minutes=1)
 """Blobs that a commit named, and nothing names any more, are kept so long: a reader may be about to open them. One that
 comes later finds that there is a newer commit."""
 
-RETIRED_KEPT = timedelta(minutes=15)
-"""A generation that was replaced stays so long, for readers and subscribers that are not done with it."""
+RETIRED_KEPT = timedelta(hours=1)
+"""A generation that was replaced stays so long: for readers and subscribers that are not done with it, and for a
+rollback."""
 
 
 class Look(Protocol):
@@ -103,6 +105,10 @@ class Look(Protocol):
 
     def holds(self) -> list[Hold]:
         """What is kept for each follower."""
+        ...
+
+    def home(self, generation: int, view: str) -> int:
+        """The generation that has the history of a view: a later one, if that took the view over unchanged."""
         ...
 
 
@@ -175,6 +181,16 @@ class ViewStore(ABC):
         After `Indeterminate` the generation's last batch tells. Raises `Fenced` when another driver has taken over, and
         `InternalError` if the batch is not the one after the last, goes back, changes a view at a position that was
         published, or names a blob or replaces a run that is not there.
+        """
+
+    @abstractmethod
+    def switch(self, switch: Switch) -> Generation:
+        """Lets readers see a generation that was building, durably: all of it, or nothing if this raises.
+
+        It has the position, the batch number and the excluded records of the one that was current, which is retired.
+        Changes, followers and places of unchanged views are those of the new generation from now on. Others begin with
+        it: who follows them gets the difference. Raises as `commit`, and `InternalError` if the generation has batches
+        and is not where the current one is.
         """
 
     @abstractmethod

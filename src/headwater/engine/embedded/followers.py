@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.engine.arrangements import arrangement_of
+from headwater.engine.embedded.look import home_of
 from headwater.engine.view_store import HELD_CHANGES
 from headwater.system.sqlite import Connection
 
@@ -17,6 +18,7 @@ _HELD = "SELECT min(low) FROM followers f WHERE f.generation = c.generation AND 
 
 def hold(tx: Connection, follower: str, view: str, places: Mapping[int, int], batch: int) -> int:
     """As `ViewStore.hold`."""
+    places = _at_home(tx, view, places)
     # What was handed out of an older generation may be on its way.
     highs = dict(tx.execute("SELECT generation, high FROM followers WHERE name = ? AND view = ?", (follower, view)))
     newest = list(places)[-1]
@@ -27,6 +29,14 @@ def hold(tx: Connection, follower: str, view: str, places: Mapping[int, int], ba
         [(follower, view, number, low, max(low, highs.get(number, low))) for number, low in places.items()],
     )
     return int(highs[newest])
+
+
+def _at_home(tx: Connection, view: str, places: Mapping[int, int]) -> dict[int, int]:
+    """The places in the generations that have the view's history now, of each the first."""
+    found: dict[int, int] = {}
+    for generation, batch in places.items():
+        found.setdefault(home_of(tx, generation, view), batch)
+    return found
 
 
 def _next_high(tx: Connection, generation: int, view: str, batch: int) -> int:
@@ -61,6 +71,7 @@ def forget_generations(tx: Connection, before: int) -> int:
         for table in ("runs", "published", "changes", "forgotten", "excluded"):
             tx.execute(f"DELETE FROM {table} WHERE generation = ?", (number,))
         tx.execute("DELETE FROM generations WHERE id = ?", (number,))
+        tx.execute("DELETE FROM homes WHERE home = ?", (number,))
         count += 1
     return count
 

@@ -121,6 +121,9 @@ class DatabaseLook:
         )
         return [Hold(*row) for row in self._tx.execute(query)]
 
+    def home(self, generation: int, view: str) -> int:
+        return home_of(self._tx, generation, view)
+
 
 class NoLook:
     """A store that is not there yet."""
@@ -160,6 +163,15 @@ class NoLook:
 
     def holds(self) -> list[Hold]:
         return []
+
+    def home(self, generation: int, view: str) -> int:
+        return generation
+
+
+def home_of(tx: Connection, generation: int, view: str) -> int:
+    """As `Look.home`."""
+    row = tx.execute("SELECT home FROM homes WHERE generation = ? AND view = ?", (generation, view)).fetchone()
+    return generation if row is None else int(row[0])
 
 
 @lru_cache(maxsize=16)

@@ -1,0 +1,104 @@
+"""Switching in the embedded store: a generation that was built takes over what did not change, and readers see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headwater.engine.embedded.look import DatabaseLook
+from headwater.engine.publication import Generation, Switch
+from headwater.errors import InternalError
+from headwater.model.position import Position
+from headwater.system.sqlite import Connection
+
+_RUN = "file, section, low, high, rows, bytes"
+_HISTORY = ("changes", "forgotten", "followers")
+"""What a view has of its own, beside its content."""
+
+
+def switch_over(tx: Connection, switch: Switch, now: int) -> None:
+    """As `ViewStore.switch`."""
+    look = DatabaseLook(tx)
+    built, former = look.generation(switch.generation), look.current()
+    if built is None or former is None or built.status != "building":
+        raise InternalError(f"Generation {switch.generation} is not being built, or there is none to take over from.")
+    if built.batch and built.position != former.position:
+        raise InternalError(
+            f"Generation {built.id} is at position {built.position}, and was to take over at {former.position}."
+        )
+    _take_runs(tx, switch, former.id)
+    _copy_publications(tx, switch, former.id)
+    _move_history(tx, switch, former)
+    tx.execute(
+        "UPDATE generations SET fingerprint = ?, batch = ?, position = ? WHERE id = ?",
+        (switch.fingerprint, former.batch, str(former.position), built.id),
+    )
+    promote(tx, built.id, former.position, now)
+
+
+def promote(tx: Connection, generation: int, position: Position, now: int) -> None:
+    """Lets readers see a generation, in the place of the one that they saw."""
+    former = DatabaseLook(tx).current()
+    if former is not None and former.id == generation:
+        return
+    if former is not None and not former.position <= position:
+        raise InternalError(f"Generation {generation} was to be promoted at {position}, behind {former.position}.")
+    tx.execute("UPDATE generations SET status = 'retired', retired_at = ? WHERE status = 'current'", (now,))
+    tx.execute(
+        "UPDATE generations SET status = 'current', promoted_batch = batch, promoted_position = position WHERE id = ?",
+        (generation,),
+    )
+
+
+def _take_runs(tx: Connection, switch: Switch, former: int) -> None:
+    known = tx.execute("SELECT DISTINCT arrangement FROM runs WHERE generation = ?", (switch.generation,)).fetchall()
+    for (arrangement,) in known:
+        if arrangement not in switch.kept:
+            tx.execute("DELETE FROM runs WHERE generation = ? AND arrangement = ?", (switch.generation, arrangement))
+    for arrangement, names in switch.adopted.items():
+        for name in names:
+            tx.execute(
+                f"INSERT INTO runs SELECT ?, ?, {_RUN} FROM runs WHERE generation = ? AND arrangement = ?",
+                (switch.generation, name, former, arrangement),
+            )
+
+
+def _copy_publications(tx: Connection, switch: Switch, former: int) -> None:
+    built = switch.generation
+    for table in ("published", "changes", "forgotten"):
+        tx.execute(f"DELETE FROM {table} WHERE generation = ?", (built,))
+    # Operators have other numbers now.
+    tx.execute(
+        "INSERT INTO published SELECT ?, batch, position, published_at, json_set(stats, '$.operators', json('{}'))"
+        " FROM published WHERE generation = ?",
+        (built, former),
+    )
+    if not switch.adopted and not switch.unchanged:
+        # It has decided by itself.
+        return
+    tx.execute("DELETE FROM excluded WHERE generation = ?", (built,))
+    tx.execute(
+        "INSERT INTO excluded SELECT ?, view, topic, partition, offset, reason FROM excluded WHERE generation = ?",
+        (built, former),
+    )
+
+
+def _move_history(tx: Connection, switch: Switch, former: Generation) -> None:
+    for view in switch.unchanged:
+        for table in _HISTORY:
+            tx.execute(
+                f"UPDATE {table} SET generation = ? WHERE generation = ? AND view = ?",
+                (switch.generation, former.id, view),
+            )
+        tx.execute("UPDATE homes SET home = ? WHERE home = ? AND view = ?", (switch.generation, former.id, view))
+        tx.execute("INSERT INTO homes VALUES (?, ?, ?)", (former.id, view, switch.generation))
+    # What was published before has none of the other views.
+    built = DatabaseLook(tx).generation(switch.generation)
+    assert built is not None
+    _begin(tx, switch.generation, former, built.definition.views.keys() - set(switch.unchanged))
+
+
+def _begin(tx: Connection, generation: int, former: Generation, views: Iterable[str]) -> None:
+    tx.executemany(
+        "INSERT INTO forgotten VALUES (?, ?, ?, ?)",
+        [(generation, view, former.batch, str(former.position)) for view in views],
+    )
