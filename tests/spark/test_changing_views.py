@@ -1,4 +1,4 @@
-"""Views that change one at a time: what did not change keeps its state and stays current, and crashes change nothing."""
+"""Views that change one at a time: what did not change keeps its state and stays current, crash or not."""
 
 from __future__ import annotations
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from headwater.engine.embedded.look import DatabaseLook
-from headwater.engine.publication import Generation, Switch
+from headwater.engine.publication import Switch
 from headwater.errors import InternalError
 from headwater.model.position import Position
 from headwater.system.sqlite import Connection
@@ -21,18 +19,29 @@ def switch_over(tx: Connection, switch: Switch, now: int) -> None:
     built, former = look.generation(switch.generation), look.current()
     if built is None or former is None or built.status != "building":
         raise InternalError(f"Generation {switch.generation} is not being built, or there is none to take over from.")
-    if built.batch and built.position != former.position:
+    alone = not switch.adopted and not switch.unchanged
+    if built.batch and not (former.position <= built.position if alone else former.position == built.position):
         raise InternalError(
             f"Generation {built.id} is at position {built.position}, and was to take over at {former.position}."
         )
+    position = built.position if built.batch else former.position
     _take_runs(tx, switch, former.id)
     _copy_publications(tx, switch, former.id)
-    _move_history(tx, switch, former)
+    _move_history(tx, switch, former.id)
+    tx.executemany(
+        "INSERT INTO forgotten VALUES (?, ?, ?, ?)",
+        # What was published before has none of the views that changed.
+        [
+            (built.id, view, former.batch, str(position))
+            for view in built.definition.views
+            if view not in switch.unchanged
+        ],
+    )
     tx.execute(
         "UPDATE generations SET fingerprint = ?, batch = ?, position = ? WHERE id = ?",
-        (switch.fingerprint, former.batch, str(former.position), built.id),
+        (switch.fingerprint, former.batch, str(position), built.id),
     )
-    promote(tx, built.id, former.position, now)
+    promote(tx, built.id, position, now)
 
 
 def promote(tx: Connection, generation: int, position: Position, now: int) -> None:
@@ -82,23 +91,12 @@ def _copy_publications(tx: Connection, switch: Switch, former: int) -> None:
     )
 
 
-def _move_history(tx: Connection, switch: Switch, former: Generation) -> None:
+def _move_history(tx: Connection, switch: Switch, former: int) -> None:
     for view in switch.unchanged:
         for table in _HISTORY:
             tx.execute(
                 f"UPDATE {table} SET generation = ? WHERE generation = ? AND view = ?",
-                (switch.generation, former.id, view),
+                (switch.generation, former, view),
             )
-        tx.execute("UPDATE homes SET home = ? WHERE home = ? AND view = ?", (switch.generation, former.id, view))
-        tx.execute("INSERT INTO homes VALUES (?, ?, ?)", (former.id, view, switch.generation))
-    # What was published before has none of the other views.
-    built = DatabaseLook(tx).generation(switch.generation)
-    assert built is not None
-    _begin(tx, switch.generation, former, built.definition.views.keys() - set(switch.unchanged))
-
-
-def _begin(tx: Connection, generation: int, former: Generation, views: Iterable[str]) -> None:
-    tx.executemany(
-        "INSERT INTO forgotten VALUES (?, ?, ?, ?)",
-        [(generation, view, former.batch, str(former.position)) for view in views],
-    )
+        tx.execute("UPDATE homes SET home = ? WHERE home = ? AND view = ?", (switch.generation, former, view))
+        tx.execute("INSERT INTO homes VALUES (?, ?, ?)", (former, view, switch.generation))
