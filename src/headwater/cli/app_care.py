@@ -120,8 +120,8 @@ def state(
 ) -> None:
     """Show what the views and their state take on disk, which generations there are, and what is kept for sinks.
 
-    A generation is one definition of all views. When the definition changes, the next run builds a new generation
-    beside the old one, which stays readable until the new one has caught up.
+    A generation is one definition of the application. When views change, the next run builds what is missing beside
+    the current generation, which is kept up to date until the new one takes over.
     """
     with load(application) as app:
         if delete:

@@ -40,11 +40,12 @@ BATCHES_SHOWN = 100
 CAPTURE_SECONDS_MAX = 5.0
 """How long a database may take to say how its capture is."""
 
+BUILD = thing(views=many(TEXT), done=WHOLE, total=WHOLE, seconds_left=maybe(NUMBER), error=maybe(TEXT))
 PIPELINE = thing(
     name=TEXT, status=TEXT, runs_here=YES_NO, process=maybe(PROCESS), error=ANYTHING, failed_at=maybe(TEXT),
     retries=maybe(WHOLE), not_kept=by_name(TEXT), position=maybe(POSITION), log_position=POSITION, behind=maybe(WHOLE),
     freshness_seconds=maybe(NUMBER), last_published_at=maybe(TEXT), batches=many(BATCH), generations=many(ANYTHING),
-    state=by_name(SIZE), excluded=WHOLE,
+    state=by_name(SIZE), excluded=WHOLE, build=maybe(BUILD),
 )  # fmt: skip
 SOURCE = thing(name=TEXT, process=PROCESS, status=ANYTHING, error=ANYTHING)
 VERIFICATION = {**thing(view=TEXT, status=TEXT), "additionalProperties": True}
@@ -91,6 +92,7 @@ def pipeline_json(service: Service) -> dict[str, object]:
         ],
         "state": {part: size_json(size) for part, size in service.history.sizes.state.items()},
         "excluded": len(reader.excluded()),
+        "build": None if process is None else process.about.get("build"),
     }
 
 
