@@ -176,7 +176,7 @@ class Pipeline:
         self._excluded = list(excluded)
 
     def become(self, program: Program, generation: Generation) -> None:
-        """Goes on with another program, whose generation readers see now."""
+        """Continues with another program, whose generation readers see now."""
         self._program, self.generation = program, generation
         self._excluded = self.store.excluded(generation.id)
         self._cutter = self._log.cutter(program.topics)

@@ -304,7 +304,7 @@ class _Follower:
             self.hold(last.generation.id, last.batch)
 
     def move(self, look: Look) -> None:
-        """Goes where the view's history has gone, if another generation took the view over unchanged."""
+        """Follows the history of the view, if another generation took the view over unchanged."""
         moved = deque(_at_home(look, place, self._view) for place in self._passed)
         if moved != self._passed:
             self._passed, self._until = moved, None
