@@ -69,7 +69,6 @@ class App(Published, Connected):
         super().__init__(self.log.state_directory / "pipelines" / name)
         self._missing_topics: list[str] = []
         self._policies: dict[str, str] = {}
-        self._keys: dict[str, tuple[str, ...]] = {}
         self._webhooks_in: dict[str, WebhookIn] = {}
         self._statsd: Statsd | None = None
         self._connections = Connections(self.log, self.directory)
@@ -78,7 +77,7 @@ class App(Published, Connected):
         self._runtime: Runtime | None = None
         self._pipeline: Pipeline | None = None
         self._heart: Heart | None = None
-        self._retries = 0
+        self._retries, self._approve = 0, False
         self._tell_build_failed: Callable[[Exception], None] = lambda _: None
         self._stopped = threading.Event()
 
@@ -220,11 +219,6 @@ class App(Published, Connected):
         return add if function is None else add(function)
 
     @property
-    def keys(self) -> Mapping[str, tuple[str, ...]]:
-        """The columns by which rows of views are found, of those views that were given any."""
-        return dict(self._keys)
-
-    @property
     def program(self) -> Program:
         """The views, planned. Raises `InvalidQuery` and `UnsupportedQuery`."""
         return self.plan().program
@@ -266,20 +260,26 @@ class App(Published, Connected):
 
         return Runtime(self._spark, self.log, views, self._functions, on_step)
 
-    def catch_up(self, end: Position | None = None) -> Position:
+    def catch_up(self, end: Position | None = None, *, approve: bool = False) -> Position:
         """Brings all views to a position, or to where the log is now, and returns when they are there.
 
-        Raises `AlreadyRunning` if another process runs the application.
+        With `approve` changed views become a `candidate`, and readers see the former ones until `switch`. Raises
+        `AlreadyRunning` if another process runs the application.
         """
-        for _ in self.batches(end):
+        for _ in self.batches(end, approve=approve):
             pass
         return self.pipeline.position
 
     def batches(
-        self, end: Position | None = None, *, on_retry: Callable[[Retry], None] = lambda _: None
+        self,
+        end: Position | None = None,
+        *,
+        on_retry: Callable[[Retry], None] = lambda _: None,
+        approve: bool = False,
     ) -> Iterator[Progress]:
         """As `catch_up`, batch by batch. If Spark loses a process, `on_retry` is told, and the batch is tried again."""
         end = self.log.position() if end is None else end
+        self._set_approve(approve)
 
         def begun() -> Iterator[Progress]:
             self._begin()
@@ -293,18 +293,28 @@ class App(Published, Connected):
         *,
         on_retry: Callable[[Retry], None] = lambda _: None,
         on_build_failure: Callable[[Exception], None] = lambda _: None,
+        approve: bool = False,
     ) -> Iterator[Progress]:
         """Batches for as long as it is not stopped, each as soon as the log has moved; `on_retry` as in `batches`.
 
         `on_build_failure` is told why changed views cannot be built; the former ones are kept up to date.
         """
         self._tell_build_failed = on_build_failure
+        self._set_approve(approve)
 
         def begun() -> Iterator[Progress]:
             self._begin()
             yield from self.pipeline.follow(stopped)
 
         yield from self._beaten(supervised(begun, self._recover, self._counted(on_retry), stopped))
+
+    def _build_failed(self, error: Exception) -> None:
+        self._tell_build_failed(error)
+
+    def _set_approve(self, approve: bool) -> None:  # noqa: FBT001 - as it was given
+        if approve != self._approve:
+            self._approve = approve
+            self.close_pipeline()
 
     @contextmanager
     def beating(self, more: Callable[[], Mapping[str, Any]] = dict, *, take_over: bool = False) -> Iterator[Heart]:
@@ -354,12 +364,14 @@ class App(Published, Connected):
         serve: bool | str = False,
         once: bool = False,
         take_over: bool = False,
+        approve: bool = False,
         report: Report | None = None,
     ) -> None:
         """As `headwater run`: sources, views and sinks, until `stop` is called from another thread or by `on_batch`.
 
         `serve` adds the server, at its usual address or at "HOST:PORT". With `once` it ends when the views are where
-        the log is, and no sink is fed. `report` is told what happens. Raises what a part has failed with for good;
+        the log is, and no sink is fed. With `approve` changed views wait
+        for `switch`. `report` is told what happens. Raises what a part has failed with for good;
         `AlreadyRunning` if another process runs the application, unless this one is to `take_over`; and `Fenced` when
         another one has taken over from this.
         """
@@ -372,9 +384,14 @@ class App(Published, Connected):
             serve=serve,
             once=once,
             take_over=take_over,
+            approve=approve,
             report=report,
             asked=self._stopped.is_set,
         )
+
+    def _stand_aside(self) -> None:
+        if self._heart is None:
+            self.close_pipeline()
 
     def stop(self) -> None:
         """Lets `run` return after the batch that it is in."""
@@ -396,7 +413,8 @@ class App(Published, Connected):
                 self.program,
                 former=lambda definition: self.plan().former(definition),
                 policies=self._policies,
-                on_failure=self._tell_build_failed,
+                on_failure=self._build_failed,
+                approve=self._approve,
                 **self._pipeline_options,
             )
             # Sinks that are no longer declared need nothing any more.

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 from headwater.engine.arrangements import arrangement_of, owner_of, renamed
 from headwater.engine.definition import Definition
-from headwater.engine.publication import Excluded
+from headwater.engine.publication import Excluded, Generation, Switch
 from headwater.engine.runs import Run
+from headwater.engine.view_store import ViewStore
+
+WHOLE = "whole "
+"""What the fingerprint of a generation begins with while it is built without taking anything over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,19 @@ class Adoption:
             for arrangement in runs
             if owner_of(arrangement) in takers
         }
+
+    def switch(self, store: ViewStore, epoch: int, built: Generation, former: Generation, keeps: str | None) -> Switch:
+        """What lets readers see a generation that was built; `keeps` the former one, under that fingerprint."""
+        runs = store.runs(built.id)
+        return Switch(
+            built.id,
+            epoch,
+            built.fingerprint.removeprefix(WHOLE),
+            kept=list(runs) if self.is_whole else self.built(runs),
+            adopted=self.arrangements(store.runs(former.id)),
+            unchanged=self.unchanged,
+            former=keeps,
+        )
 
     def built(self, runs: Mapping[str, Sequence[Run]]) -> list[str]:
         """Those arrangements of a build that are kept of it."""
@@ -72,6 +89,13 @@ def adoption(former: Definition, new: Definition, excluded: Iterable[Excluded] =
         unchanged,
         [view for view in new.views if view not in unchanged],
     )
+
+
+def adopted_by(built: Generation, former: Generation, excluded: Iterable[Excluded]) -> Adoption:
+    """What a generation that is building takes over when readers are to see it."""
+    if built.fingerprint.startswith(WHOLE):
+        return Adoption({}, list(built.definition.explanation.layouts), set(), list(built.definition.views))
+    return adoption(former.definition, built.definition, excluded)
 
 
 def _kind(name: str) -> str:

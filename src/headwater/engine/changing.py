@@ -13,22 +13,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Protocol, Unpack
 
-from headwater.engine.adoption import Adoption, adoption
+from headwater.engine.adoption import WHOLE, Adoption, adopted_by
 from headwater.engine.definition import Definition
 from headwater.engine.opening import open_store
 from headwater.engine.pipeline import BuildProgress, Lane, Pipeline, PipelineOptions, Program, Progress
-from headwater.engine.publication import Generation, Switch
+from headwater.engine.publication import Generation, Wish
 from headwater.engine.running import needs_person
 from headwater.engine.view_store import ViewStore
-from headwater.errors import Fenced
+from headwater.errors import Fenced, UsageError
 from headwater.log.port import Log
 from headwater.model.position import Position
 
 BUILD_ROWS_MAX = 500_000
 """A batch of a build ends with this many records, so that the views that are there do not wait for long."""
-
-_WHOLE = "whole "
-"""What the fingerprint of a generation begins with while it is built without taking anything over."""
 
 
 class Parted(Program, Protocol):
@@ -44,19 +41,28 @@ def open_pipeline(
     address: str | Path,
     program: Parted,
     *,
-    former: Callable[[Definition], Program | None],
+    former: Callable[[Definition], Parted | None],
     policies: Mapping[str, str],
     on_failure: Callable[[Exception], None] = lambda _: None,
+    approve: bool = False,
     **options: Unpack[PipelineOptions],
 ) -> Pipeline:
     """The pipeline of a program, which takes over what it can from the definition that is published.
 
     `former` plans a definition that was published; None if that is not possible any more. `on_failure` is told why the
-    new views cannot be built, while the former ones stay.
+    new views cannot be built, while the former ones stay. With `approve` changed views are kept up to date beside the
+    current ones until somebody decides, and after a switch the former ones are.
     """
     store = open_store(address)
     epoch = store.take_over()
     current = store.current()
+    if current is not None and current.fingerprint == program.fingerprint and approve:
+        kept = next((one for one in store.generations() if one.status == "building" and one.is_former), None)
+        beside = None if kept is None else former(kept.definition)
+        if kept is not None and beside is not None and beside.fingerprint == kept.fingerprint:
+            build = Build(log, store, epoch, beside, policies, options)
+            lane = Lane(store, epoch, current)
+            return ChangingPipeline(log, lane, program, build, policies, options, on_failure, approve=True)
     if current is None or current.fingerprint == program.fingerprint:
         lane = Lane(store, epoch, store.open_generation(program.fingerprint, program.definition))
         return Pipeline(log, address, program, policies=policies, lane=lane, **options)
@@ -65,7 +71,8 @@ def open_pipeline(
         lane = Lane(store, epoch, build.switch(current))
         return Pipeline(log, address, program, policies=policies, lane=lane, **options)
     running = former(current.definition)
-    return ChangingPipeline(log, Lane(store, epoch, current), running, build, policies, options, on_failure)
+    lane = Lane(store, epoch, current)
+    return ChangingPipeline(log, lane, running, build, policies, options, on_failure, approve=approve)
 
 
 class Build:
@@ -84,7 +91,7 @@ class Build:
         self._log, self._store, self._epoch = log, store, epoch
         self._policies, self._options = policies, options
         self._began, self._done_before = time.monotonic(), 0
-        whole = _WHOLE + program.fingerprint
+        whole = WHOLE + program.fingerprint
         begun = any(one.fingerprint == whole and one.status == "building" for one in store.generations())
         self._adoption, self._pipeline = self._opened(whole=begun)
 
@@ -135,20 +142,18 @@ class Build:
         self._begin_whole()
         return False
 
-    def switch(self, former: Generation) -> Generation:
-        """Puts both together for readers to see."""
+    def wish(self) -> Wish | None:
+        """What somebody wants to become of it."""
+        return self._store.generation(self._pipeline.generation.id).wish
+
+    def discard(self) -> None:
+        """Gives it up."""
+        self._store.discard(self._pipeline.generation.id, self._epoch)
+
+    def switch(self, former: Generation, keeps: str | None = None) -> Generation:
+        """Puts both together for readers to see; `keeps` the former definition up to date, under that fingerprint."""
         built = self._pipeline.generation
-        runs = self._store.runs(built.id)
-        return self._store.switch(
-            Switch(
-                built.id,
-                self._epoch,
-                self.program.fingerprint,
-                kept=list(runs) if self._adoption.is_whole else self._adoption.built(runs),
-                adopted=self._adoption.arrangements(self._store.runs(former.id)),
-                unchanged=self._adoption.unchanged,
-            )
-        )
+        return self._store.switch(self._adoption.switch(self._store, self._epoch, built, former, keeps))
 
     def progress(self, end: Position, error: Exception | None = None) -> BuildProgress:
         """How far it is on its way to a position."""
@@ -166,18 +171,19 @@ class Build:
         if not self._adoption.is_whole:
             self._begin_whole()
 
+    def of(self, program: Parted) -> Build:
+        """The build of another program, in the same store."""
+        return Build(self._log, self._store, self._epoch, program, self._policies, self._options)
+
     def _begin_whole(self) -> None:
         self._adoption, self._pipeline = self._opened(whole=True)
         self._began, self._done_before = time.monotonic(), 0
 
     def _opened(self, *, whole: bool) -> tuple[Adoption, Pipeline]:
         current = self._current()
-        definition = self.program.definition
-        found = adoption(current.definition, definition, self._store.excluded(current.id))
-        if whole:
-            found = Adoption({}, list(definition.explanation.layouts), set(), list(definition.views))
-        fingerprint = _WHOLE + self.program.fingerprint if whole else self.program.fingerprint
-        generation = self._store.open_generation(fingerprint, definition)
+        fingerprint = WHOLE + self.program.fingerprint if whole else self.program.fingerprint
+        generation = self._store.open_generation(fingerprint, self.program.definition)
+        found = adopted_by(generation, current, self._store.excluded(current.id))
         part = self.program if found.is_whole else self.program.part(found.missing)
         rows_max = min(BUILD_ROWS_MAX, self._options.get("batch_rows_max", BUILD_ROWS_MAX))
         options: PipelineOptions = {**self._options, "batch_rows_max": rows_max}
@@ -200,21 +206,25 @@ class Build:
 class ChangingPipeline(Pipeline):
     """A pipeline whose views have changed: the former ones run on until the new ones are there, and then those.
 
-    Without a `former` program the views that are published stay where they are until then.
+    Without a `former` program the views that are published stay where they are until then. With `approve` both are kept
+    up to date until somebody decides.
     """
 
     def __init__(
         self,
         log: Log,
         lane: Lane,
-        former: Program | None,
+        former: Parted | None,
         build: Build,
         policies: Mapping[str, str],
         options: PipelineOptions,
         on_failure: Callable[[Exception], None] = lambda _: None,
+        *,
+        approve: bool = False,
     ) -> None:
         super().__init__(log, lane.store.address, former or build.program, policies=policies, lane=lane, **options)
         self._build: Build | None = build
+        self._former, self._approve = former, approve
         self._stands = former is None
         self._failure: Exception | None = None
         self._on_failure = on_failure
@@ -224,10 +234,15 @@ class ChangingPipeline(Pipeline):
             self._build.begin()
 
     def catch_up(self, end: Position | None = None) -> Iterator[Progress]:
-        """As `Pipeline.catch_up`: with the new views, unless they cannot be built, which is raised at the end."""
+        """As `Pipeline.catch_up`: with the new views, unless they cannot be built, which is raised at the end.
+
+        If they wait for approval, they have caught up as well.
+        """
         end = self._log.position() if end is None else end
         while self._build is not None:
             yield from self._turn(self._build, end)
+            if self._waits(end):
+                return
         yield from super().catch_up(end)
         if self._failure is not None:
             raise self._failure
@@ -236,12 +251,25 @@ class ChangingPipeline(Pipeline):
         """As `Pipeline.follow`. If the new views cannot be built, the former ones stay, and `building` says why."""
         while self._build is not None and not stopped():
             yield from self._turn(self._build, self._log.position())
+            if self._waits(self._log.position()):
+                self._log.wait(self.position, patience)
+                self.store.check_epoch(self._epoch)
         if not stopped():
             yield from super().catch_up()
             yield from self._followed(stopped, patience)
 
+    def _waits(self, end: Position) -> bool:
+        """Whether there is nothing to do before somebody decides, or the log moves on."""
+        build = self._build
+        if build is None or not self._approve or build.wish() is not None:
+            return False
+        return build.is_ready(self.generation) and end <= self.position
+
     def _turn(self, build: Build, end: Position) -> Iterator[Progress]:
         """One batch of the former views, if the log has moved on, and one of the new ones."""
+        if build.wish() == "discard":
+            self._discard(build)
+            return
         if build.reaches_beyond(self.generation):
             end = end.joined(build.position)
         if not self._stands and not end <= self.position:
@@ -270,9 +298,29 @@ class ChangingPipeline(Pipeline):
             found = build.step(target)
             self.building = found.build
             yield found
-        if build.is_ready(self.generation):
+        if (not self._approve or build.wish() == "switch") and build.is_ready(self.generation):
             self._switch(build)
 
     def _switch(self, build: Build) -> None:
-        self.become(build.program, build.switch(self.generation))
+        """Readers see the new views. If somebody has approved of them, the former ones stay, for a rollback."""
+        former = None if self._stands or not self._approve else self._former
+        generation = build.switch(self.generation, None if former is None else former.fingerprint)
+        self.become(build.program, generation)
+        self._former, self._stands = build.program, False
         self._build = self.building = None
+        if former is not None:
+            kept = build.of(former)
+            if kept.is_needed:
+                self._build = kept
+            else:
+                # Everything of it is there still: it comes back as soon as its SQL does.
+                kept.discard()
+
+    def _discard(self, build: Build) -> None:
+        build.discard()
+        self._build = self.building = None
+        if self._stands:
+            raise UsageError(
+                "The changed views were discarded, and the views that are published cannot be run any more.",
+                hint="Put their SQL back, and run the application again.",
+            )

@@ -70,12 +70,12 @@ def find_earlier(look: Look, views: Sequence[str], at: Position) -> Earlier:
         at,
         {name: definitions[home].view(name).stored_schema for name, home in homes.items()},
         {name: look.runs(home, [arrangement_of(name)]) for name, home in homes.items()},
-        {name: _runs_after(look, home, name, at) for name, home in homes.items()},
+        {name: changed_after(look, home, name, at) for name, home in homes.items()},
     )
 
 
-def _runs_after(look: Look, generation: int, view: str, at: Position) -> list[Run]:
-    """The changes of a view behind a position."""
+def changed_after(look: Look, generation: int, view: str, at: Position) -> list[Run]:
+    """The runs of what changed in a view behind a position."""
     steps = look.changes(generation, view, look.batch_at(generation, view, at))
     return [run for step in steps for run in step.runs]
 

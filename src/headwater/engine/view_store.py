@@ -25,6 +25,7 @@ from headwater.engine.publication import (
     Publication,
     Switch,
     ViewChange,
+    Wish,
 )  # fmt: skip
 from headwater.engine.runs import Run
 from headwater.errors import UsageError
@@ -192,6 +193,17 @@ class ViewStore(ABC):
         it: who follows them gets the difference. Raises as `commit`, and `InternalError` if the generation has batches
         and is not where the current one is.
         """
+
+    @abstractmethod
+    def wish(self, generation: int, wish: Wish | None) -> None:
+        """Asks the driver to do something with a generation that is building. For any process.
+
+        Raises `UsageError` if it is not building (any more).
+        """
+
+    @abstractmethod
+    def discard(self, generation: int, epoch: int) -> None:
+        """Gives up a generation that is building, with all that it has. For the driver. Raises `Fenced`."""
 
     @abstractmethod
     def runs(self, generation: int) -> dict[str, list[Run]]:

@@ -61,7 +61,9 @@ CREATE TABLE generations (
     promoted_position TEXT,
     created_at INTEGER NOT NULL,
     retired_at INTEGER,
-    stripped INTEGER NOT NULL DEFAULT 0
+    stripped INTEGER NOT NULL DEFAULT 0,
+    is_former INTEGER NOT NULL DEFAULT 0,
+    wish TEXT
 );
 CREATE UNIQUE INDEX one_current_generation ON generations (status) WHERE status = 'current';
 CREATE TABLE runs (

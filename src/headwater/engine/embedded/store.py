@@ -21,9 +21,9 @@ from headwater.engine.embedded.followers import forget_changes, forget_generatio
 from headwater.engine.embedded.look import DatabaseLook, NoLook
 from headwater.engine.embedded.packing import pack
 from headwater.engine.embedded.squashing import squash
-from headwater.engine.embedded.switching import promote, switch_over
+from headwater.engine.embedded.switching import discard, promote, switch_over
 from headwater.engine.manifest import Manifest, replacement
-from headwater.engine.publication import BatchCommit, Collected, Excluded, Generation, Switch
+from headwater.engine.publication import BatchCommit, Collected, Excluded, Generation, Switch, Wish
 from headwater.engine.runs import Run
 from headwater.engine.view_store import (
     CHANGES_BYTES_MAX,
@@ -167,6 +167,23 @@ class EmbeddedViewStore(ViewStore):
         self._manifests.pop(switch.generation, None)
         self._watch().touch()
         return found
+
+    def wish(self, generation: int, wish: Wish | None) -> None:
+        database = self._found()
+        if database is None:
+            raise UsageError("There is no store yet.", hint="Run the application first.")
+        with database.write() as tx:
+            tx.execute("UPDATE generations SET wish = ? WHERE id = ? AND status = 'building'", (wish, generation))
+            if not tx.changes():
+                raise UsageError(f"Generation {generation} is not being built.", hint="Look again which one is.")
+        self._watch().touch()
+
+    def discard(self, generation: int, epoch: int) -> None:
+        with self._database.write() as tx:
+            self._check_epoch(tx, epoch)
+            discard(tx, generation)
+        self._manifests.pop(generation, None)
+        self._watch().touch()
 
     def runs(self, generation: int) -> dict[str, list[Run]]:
         with self._database.read() as tx:

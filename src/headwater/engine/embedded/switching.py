@@ -38,10 +38,21 @@ def switch_over(tx: Connection, switch: Switch, now: int) -> None:
         ],
     )
     tx.execute(
-        "UPDATE generations SET fingerprint = ?, batch = ?, position = ? WHERE id = ?",
+        "UPDATE generations SET fingerprint = ?, batch = ?, position = ?, wish = NULL, is_former = 0 WHERE id = ?",
         (switch.fingerprint, former.batch, str(position), built.id),
     )
     promote(tx, built.id, position, now)
+    if switch.former is not None:
+        _keep_building(tx, former.id, switch.former, now)
+
+
+def discard(tx: Connection, generation: int) -> None:
+    """As `ViewStore.discard`."""
+    tx.execute("DELETE FROM generations WHERE id = ? AND status = 'building'", (generation,))
+    if not tx.changes():
+        raise InternalError(f"Generation {generation} is not being built.")
+    for table in ("runs", "published", "changes", "forgotten", "excluded"):
+        tx.execute(f"DELETE FROM {table} WHERE generation = ?", (generation,))
 
 
 def promote(tx: Connection, generation: int, position: Position, now: int) -> None:
@@ -100,3 +111,16 @@ def _move_history(tx: Connection, switch: Switch, former: int) -> None:
             )
         tx.execute("UPDATE homes SET home = ? WHERE home = ? AND view = ?", (switch.generation, former, view))
         tx.execute("INSERT INTO homes VALUES (?, ?, ?)", (former, view, switch.generation))
+
+
+def _keep_building(tx: Connection, former: int, fingerprint: str, now: int) -> None:
+    """A generation that begins with everything that the former one has."""
+    (made,) = tx.execute(
+        "INSERT INTO generations (fingerprint, definition, status, batch, position, created_at, is_former)"
+        " SELECT ?, definition, 'building', batch, position, ?, 1 FROM generations WHERE id = ? RETURNING id",
+        (fingerprint, now, former),
+    ).fetchone()
+    tx.execute(
+        f"INSERT INTO runs SELECT ?, arrangement, {_RUN} FROM runs WHERE generation = ?",
+        (made, former),
+    )
