@@ -308,9 +308,6 @@ class App(Published, Connected):
 
         yield from self._beaten(supervised(begun, self._recover, self._counted(on_retry), stopped))
 
-    def _build_failed(self, error: Exception) -> None:
-        self._tell_build_failed(error)
-
     def _set_approve(self, approve: bool) -> None:  # noqa: FBT001 - as it was given
         if approve != self._approve:
             self._approve = approve
@@ -408,15 +405,10 @@ class App(Published, Connected):
         """The running pipeline, which fences any other of this application."""
         if self._pipeline is None:
             self._pipeline = open_pipeline(
-                self.log,
-                self.directory,
-                self.program,
-                former=lambda definition: self.plan().former(definition),
-                policies=self._policies,
-                on_failure=self._build_failed,
-                approve=self._approve,
+                self.log, self.directory, self.program, former=lambda definition: self.plan().former(definition),
+                policies=self._policies, on_failure=self._tell_build_failed, approve=self._approve,
                 **self._pipeline_options,
-            )
+            )  # fmt: skip
             # Sinks that are no longer declared need nothing any more.
             self._pipeline.store.release({feed.name: feed.view for feed in self.sinks.values()})
         return self._pipeline

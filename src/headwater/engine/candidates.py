@@ -23,7 +23,7 @@ from headwater.engine.reading import view_zset
 from headwater.engine.runs import Run, load
 from headwater.engine.view_store import Look, ViewStore
 from headwater.errors import NotYet, StateCorrupt, UnknownView, UsageError
-from headwater.model.encoding import python_rows
+from headwater.model.encoding import json_rows
 from headwater.model.position import Position
 from headwater.views.zset import WEIGHT, add, consolidate, negate
 
@@ -69,7 +69,7 @@ class ViewDiff:
     columns_added: Sequence[str] = ()
     columns_removed: Sequence[str] = ()
     samples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    """Some rows, by `removed` and `added`; of a changed one there is one in each."""
+    """Some rows, as JSON has them, by `removed` and `added`; of a changed one there is one in each."""
 
     @property
     def is_equal(self) -> bool:
@@ -268,7 +268,7 @@ def _count(rows: pa.Table) -> int:
 
 
 def _samples(rows: pa.Table, limit: int) -> Sequence[Mapping[str, Any]]:
-    return python_rows(rows.slice(0, limit).drop_columns([WEIGHT]))
+    return list(json_rows(rows.slice(0, limit).drop_columns([WEIGHT])))
 
 
 def _changed(

@@ -272,6 +272,58 @@ class TestSwitch:
         driver.generation = built.id
         assert driver.store.generation(built.id).position == at(position)
 
+    def test_the_former_one_can_be_kept_and_switched_back_to(self, driver: Driver) -> None:
+        former = self.switch(driver, former="one again")
+        (back,) = [one for one in driver.store.generations() if one.status == "building"]
+        assert (back.fingerprint, back.batch, back.position, back.is_former) == ("one again", 2, at(2), True)
+        runs = driver.store.runs(back.id)
+        assert {name: len(found) for name, found in runs.items()} == {
+            name: len(found) for name, found in driver.store.runs(former).items()
+        }
+        driver.publish({"v": zset((3, 3, "c", 1)), "w": zset((9, 9, "new", 1))}, 3)
+        beside = BatchCommit(back.id, driver.epoch, 3, at(3), write(driver.store, {"view/w": zset((6, 6, "w", 1))}))
+        driver.store.commit(beside)
+        told = {"kept": ["view/w"], "adopted": {"view/v": ["view/v"]}, "unchanged": ["v"]}
+        with Subscription(driver.store.address, "w") as follower:
+            assert follower.poll() is not None
+            now = driver.store.switch(Switch(back.id, driver.epoch, "one", **told))  # type: ignore[arg-type]
+            change = follower.poll()
+            assert change is not None
+            changed = dict(zip(change.rows["key"].to_pylist(), change.weights.to_pylist(), strict=True))
+            assert changed == {6: 1, 7: 1, 8: -1, 9: -1}
+        assert (now.status, now.is_former) == ("current", False)
+        with Reader(driver.store.address) as reader:
+            assert rows(reader) == [1, 2, 3]
+
+    def test_anybody_can_wish_for_a_switch(self, driver: Driver) -> None:
+        built = driver.store.open_generation("two", definition("v"))
+        with open_store(driver.store.address, create=False) as other:
+            ticket = driver.store.ticket()
+            other.wish(built.id, "switch")
+            driver.store.wait(ticket, 10)
+            assert driver.store.generation(built.id).wish == "switch"
+            other.wish(built.id, None)
+            assert driver.store.generation(built.id).wish is None
+            with pytest.raises(UsageError):
+                other.wish(driver.generation, "discard")
+            with pytest.raises(UsageError):
+                other.discard(built.id, driver.epoch)
+
+    def test_what_is_discarded_leaves_nothing(self, driver: Driver, clock: ManualClock) -> None:
+        built = driver.store.open_generation("two", definition("v"))
+        (run,) = write(driver.store, {"x/rows": ONE})
+        driver.store.commit(BatchCommit(built.id, driver.epoch, 1, at(1), [run]))
+        with pytest.raises(Fenced):
+            driver.store.discard(built.id, driver.epoch - 1)
+        driver.store.discard(built.id, driver.epoch)
+        assert [one.id for one in driver.store.generations()] == [driver.generation]
+        with pytest.raises(InternalError):
+            driver.store.discard(driver.generation, driver.epoch)
+        driver.store.collect()
+        clock.advance(GRACE + timedelta(minutes=1))
+        driver.store.collect()
+        assert driver.store.blobs.size(run.file) is None
+
     def test_it_is_refused_at_another_position_and_by_another_driver(self, driver: Driver) -> None:
         built = driver.store.open_generation("two", definition("v"))
         driver.store.commit(BatchCommit(built.id, driver.epoch, 1, at(1)))
