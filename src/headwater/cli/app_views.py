@@ -9,7 +9,6 @@ import typer
 
 from headwater.cli.app_loading import Application, load
 from headwater.cli.app_progress import build_line
-from headwater.cli.app_run import PANEL
 from headwater.cli.arguments import Json, examples
 from headwater.cli.output import Column, count, number, print_json, print_line, print_table, say
 from headwater.cli.values import readable
@@ -17,6 +16,8 @@ from headwater.engine.candidates import SAMPLES, Candidate, ViewDiff
 from headwater.engine.pipeline import BuildProgress
 from headwater.published import DECISION
 from headwater.system.heartbeat import read_heartbeat
+
+PANEL = "Changed views"
 
 ViewName = Annotated[str, typer.Argument(metavar="VIEW", help="The view.", show_default=False)]
 
@@ -98,9 +99,10 @@ def _print_counts(found: ViewDiff) -> None:
 
 
 Wait = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long it may take.")]
+_WAIT = DECISION.total_seconds()
 
 
-def switch(application: Application, *, timeout: Wait = DECISION.total_seconds(), as_json: Json = False) -> None:
+def switch(application: Application, *, timeout: Wait = _WAIT, as_json: Json = False) -> None:
     """Let readers see the candidate: all changed views at once, at one position.
 
     The former versions are kept up to date for a rollback, until they are discarded or the application is run without
@@ -110,13 +112,13 @@ def switch(application: Application, *, timeout: Wait = DECISION.total_seconds()
         _say(app.switch(timeout=timedelta(seconds=timeout)), "Readers see the new versions of", as_json=as_json)
 
 
-def rollback(application: Application, *, timeout: Wait = DECISION.total_seconds(), as_json: Json = False) -> None:
+def rollback(application: Application, *, timeout: Wait = _WAIT, as_json: Json = False) -> None:
     """Let readers see the former versions again, which have been kept up to date since the switch."""
     with load(application) as app:
         _say(app.rollback(timeout=timedelta(seconds=timeout)), "Readers see the former versions of", as_json=as_json)
 
 
-def discard(application: Application, *, timeout: Wait = DECISION.total_seconds(), as_json: Json = False) -> None:
+def discard(application: Application, *, timeout: Wait = _WAIT, as_json: Json = False) -> None:
     """Give up the candidate, or after a switch the former versions."""
     with load(application) as app:
         _say(app.discard(timeout=timedelta(seconds=timeout)), "Discarded the candidate for", as_json=as_json)
