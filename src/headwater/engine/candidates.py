@@ -9,11 +9,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.engine.adoption import WHOLE, adopted_by
+from headwater.engine.adoption import WHOLE, adopted_by, adoption
 from headwater.engine.arrangements import arrangement_of
 from headwater.engine.earlier import changed_after
 from headwater.engine.opening import open_store
@@ -25,7 +25,8 @@ from headwater.engine.view_store import Look, ViewStore
 from headwater.errors import NotYet, StateCorrupt, UnknownView, UsageError
 from headwater.model.encoding import json_rows
 from headwater.model.position import Position
-from headwater.views.zset import WEIGHT, add, consolidate, negate
+from headwater.views.identity import Numbers, number_keys
+from headwater.views.zset import WEIGHT, add, consolidate, negate, rows_at
 
 SAMPLES = 20
 """Rows that a difference shows of each kind."""
@@ -154,7 +155,9 @@ def _decide_here(address: Path, found: Candidate, wish: Wish) -> None:
         built, current = store.generation(found.generation), store.current()
         assert current is not None
         plan = adopted_by(built, current, store.excluded(current.id))
-        if built.position != current.position or plan.is_whole != built.fingerprint.startswith(WHOLE):
+        # Records that were set aside meanwhile can make it impossible to take anything over.
+        partial = not built.fingerprint.startswith(WHOLE) and adoption(current.definition, built.definition).sources
+        if built.position != current.position or (plan.is_whole and partial):
             raise UsageError(
                 f"The candidate is at position {built.position}, and the views are at {current.position}.",
                 hint="Run the application with --approve until it has caught up.",
@@ -278,19 +281,28 @@ def _changed(
     others = [name for name in columns if name not in key]
     if not key or not others or not removed.num_rows or not added.num_rows:
         return 0, {}
-    names = {name: f"c{place}" for place, name in enumerate(columns)}
-    with duckdb.connect(config={"enable_external_access": False}) as connection:
-        for name, table in (("removed", removed), ("added", added)):
-            connection.register(name, table.rename_columns([*names.values(), "w"]))
-        keys = ", ".join(names[name] for name in key)
-        single = "(SELECT * FROM {0} QUALIFY count(*) OVER (PARTITION BY {1}) = 1 AND w = 1)"
-        joined = " AND ".join(f"a.{names[name]} IS NOT DISTINCT FROM b.{names[name]}" for name in key)
-        counts = ", ".join(
-            f"count(*) FILTER (WHERE a.{names[name]} IS DISTINCT FROM b.{names[name]})" for name in others
-        )
-        row = connection.execute(
-            f"SELECT count(*), {counts} FROM {single.format('removed', keys)} a"
-            f" JOIN {single.format('added', keys)} b ON {joined}"
-        ).fetchone()
-    assert row is not None
-    return int(row[0]), {name: int(count) for name, count in zip(others, row[1:], strict=True)}
+    old, new = number_keys([removed, added], [list(key), list(key)])
+    # Rows of a key that either side has once belong together.
+    single = np.intersect1d(_once(old, removed), _once(new, added), assume_unique=True)
+    before, after = rows_at(removed, _places(old, single)), rows_at(added, _places(new, single))
+    differ = {}
+    for name in others:
+        one, other = number_keys([before, after], [[name], [name]])
+        differ[name] = int((one != other).sum())
+    return len(single), differ
+
+
+def _once(numbers: Numbers, rows: pa.Table) -> Numbers:
+    """The keys that have one row."""
+    weights = pc.cast(rows[WEIGHT], pa.int64()).to_numpy()
+    counts = np.bincount(numbers, weights=weights)
+    found: Numbers = np.flatnonzero(counts == 1)
+    return found
+
+
+def _places(numbers: Numbers, wanted: Numbers) -> Numbers:
+    """Where the rows of these keys are, in their order."""
+    where = np.zeros(int(numbers.max()) + 1, dtype=np.int64)
+    where[numbers] = np.arange(len(numbers))
+    found: Numbers = where[wanted]
+    return found

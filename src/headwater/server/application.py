@@ -12,7 +12,19 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from headwater.errors import InternalError, Refused
-from headwater.server import dead_letters, flow, groups, health, hooks, openapi, pipelines, records, topics, views
+from headwater.server import (
+    candidates,
+    dead_letters,
+    flow,
+    groups,
+    health,
+    hooks,
+    openapi,
+    pipelines,
+    records,
+    topics,
+    views,
+)  # fmt: skip
 from headwater.server.answers import answer, failure
 from headwater.server.console_files import serve_file
 from headwater.server.endpoint import Call, Endpoint, json_answer
@@ -32,6 +44,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *hooks.ENDPOINTS,
     *views.ENDPOINTS,
     *pipelines.ENDPOINTS,
+    *candidates.ENDPOINTS,
     *dead_letters.ENDPOINTS,
     *flow.ENDPOINTS,
     *health.ENDPOINTS,
