@@ -1,6 +1,6 @@
 # Every command of the project; `make` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-log bench-engine bench-capture bench-server bench-demo servers pictures demo-pictures torture-log torture-capture torture-run fuzz-views matrix mutants soak fresh-machine lock clean
+.PHONY: servers $(shell sed -n 's/^\([a-z-]*\):.*\#\# .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 bin := .venv/bin
 python := $(bin)/python
@@ -56,6 +56,9 @@ bench: bench-log bench-engine bench-capture bench-server bench-demo ## run every
 bench-log: setup ## measure the log
 	$(python) bench/log.py $(BENCH_OPTIONS)
 
+bench-kafka: setup ## measure both logs, the embedded one and the one on Kafka, and Kafka's own tools
+	PYTHONPATH=. $(python) -m bench.kafka $(BENCH_OPTIONS)
+
 bench-engine: setup ## measure how fast views are kept up to date
 	$(python) -m bench.engine $(BENCH_OPTIONS)
 
@@ -68,11 +71,17 @@ bench-server: setup ## measure the server: appends, rows by key, followers
 bench-demo: setup ## measure the demo: to the first page, and from a commit in PostgreSQL to a subscriber
 	$(python) -m bench.demo $(BENCH_OPTIONS)
 
+torture-alerts: setup ## kill senders of messages and alerts N times each: make torture-alerts N=100
+	HEADWATER_ALERT_KILLS=$(N) HEADWATER_CHANNEL_KILLS=$(N) $(bin)/pytest -q tests/alerts/test_kills.py tests/channels/test_kills.py
+
 torture-capture: setup ## kill captures of PostgreSQL and its server N times: make torture-capture N=200
 	PYTHONPATH=. $(python) tools/torture_capture.py --kills $(N) $(TORTURE_OPTIONS)
 
 torture-log: setup ## kill writers of the log N times and look for lost records: make torture-log N=1000
 	$(python) tools/torture_log.py --kills $(N) $(TORTURE_OPTIONS)
+
+test-kafka: setup ## run all of the contract suite of logs on Apache Kafka, and kill Kafka N times: make test-kafka N=20
+	HEADWATER_KAFKA=all HEADWATER_KILLS=$(N) $(bin)/pytest tests/contract tests/kafka -k kafka $(TEST_OPTIONS)
 
 torture-run: setup ## do N things to a running application, and compare everything: make torture-run N=200
 	PYTHONPATH=. $(python) tools/torture_run.py --faults $(N) $(TORTURE_OPTIONS)

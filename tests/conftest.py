@@ -17,6 +17,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from headwater.spark.session import start_session
+from headwater.testing.kafka import KafkaCluster, fetch, running
 
 TESTS = Path(__file__).parent
 
@@ -87,3 +88,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster() -> Iterator[KafkaCluster]:
+    """An Apache Kafka of one node, for all tests of a worker."""
+    try:
+        fetch()
+    except LookupError as reason:
+        pytest.skip(f"KAFKA IS NOT TESTED: {reason}")
+    with running() as cluster:
+        yield cluster

@@ -19,6 +19,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from headwater.errors import RecordFailed
 from headwater.server.service import Running
+from tests.console.alerting import alarm
 from tests.console.chromium import chromium
 from tests.console.stage import Stage, empty_stage, staged
 
@@ -42,13 +43,14 @@ PAGES = {
     "view-history": "views/revenue/history",
     "groups": "groups",
     "group": "groups/recommendations",
+    "alerts": "alerts",
     "dead-letters": "dead-letters",
     "dead-letter": "dead-letters/rejected~0~0",
     "capture": "capture",
     "pipelines": "pipelines",
     "send": "send/page_views",
 }
-EMPTY = ("flow", "topics", "views", "groups", "dead-letters", "capture", "pipelines", "send")
+EMPTY = ("flow", "topics", "views", "groups", "alerts", "dead-letters", "capture", "pipelines", "send")
 WRONG = {
     "flow": "flow",
     "topic": "topics/nope",
@@ -57,7 +59,7 @@ WRONG = {
     "pipelines": "pipelines",
     "view-verify": "views/revenue",
 }
-PHONE = ("flow", "topic", "view", "dead-letters", "pipelines")
+PHONE = ("flow", "topic", "view", "alerts", "dead-letters", "pipelines")
 
 
 class Camera:
@@ -95,6 +97,7 @@ def with_data(browser: Browser, stage: Stage) -> None:
     camera, phone = Camera(browser, stage.url), Camera(browser, stage.url, 360, 740)
     with stage.traffic():
         time.sleep(TRAFFIC_SECONDS)
+        alarm(stage)
         for view in ("revenue", "visits"):
             stage.client.post(f"/views/{view}/verify")
         for name, address in PAGES.items():

@@ -5,27 +5,38 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import pyarrow as pa
 
-from headwater.connectors.connections import Connected, Connections
+from headwater.connectors.alerting import Alerting, Alerts
+from headwater.connectors.connections import Connections
 from headwater.engine.changing import open_pipeline
 from headwater.engine.explanation import Explanation
-from headwater.engine.functions import Function
+from headwater.engine.following import release_all
+from headwater.engine.functions import Function, Functions
 from headwater.engine.opening import delete_state, open_store
 from headwater.engine.parts import Report
 from headwater.engine.pipeline import Pipeline, PipelineOptions, Progress
 from headwater.engine.presence import present
 from headwater.engine.reading import WAIT
+from headwater.engine.remembered import Remembered, lost, tried_again
 from headwater.engine.running import needs_person
 from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.supervision import Retry, supervised
 from headwater.engine.topic_rows import TopicRows
-from headwater.errors import ExternalError, Fenced, RecordFailed, SparkStopped, UnknownTopic, UsageError, WorkerLost
+from headwater.errors import (
+    ExternalError,
+    Fenced,
+    RecordFailed,
+    SparkStopped,
+    UnknownTopic,
+    UsageError,
+    WorkerLost,
+)
 from headwater.log.evolving import ensure_topic
 from headwater.log.opening import open_log, opening
 from headwater.log.options import TopicOptions, settings_of
@@ -45,10 +56,9 @@ if TYPE_CHECKING:
     from headwater.spark.verification import Verification
 
 OnError = Literal["fail", "dead_letter"]
-Body = TypeVar("Body", bound=Callable[..., pa.Array])
 
 
-class App(Published, Connected):
+class App(Published, Alerting, Functions):
     """Topics and views under one name. Its views are one pipeline: they move together from position to position."""
 
     def __init__(
@@ -72,6 +82,7 @@ class App(Published, Connected):
         self._webhooks_in: dict[str, WebhookIn] = {}
         self._statsd: Statsd | None = None
         self._connections = Connections(self.log, self.directory)
+        self._alerts = Alerts(self.log, self.directory, self._connections, self.topic)
         self._functions: list[Function] = []
         self._pipeline_options = pipeline
         self._runtime: Runtime | None = None
@@ -199,24 +210,9 @@ class App(Published, Connected):
             self.view(name, files[name].read_text(encoding="utf-8"))
         return added
 
-    @overload
-    def function(self, name: str, function: Body, returns: str) -> Body: ...
-
-    @overload
-    def function(self, name: str | None = None, *, returns: str) -> Callable[[Body], Body]: ...
-
-    def function(self, name: str | None = None, function: Body | None = None, returns: str = "") -> object:
-        """A function in Python for use in SQL: Arrow arrays in, one Arrow array out. It must be deterministic.
-
-        As a decorator, `@app.function(returns="int")`, it takes the function's own name unless one is given.
-        """
-
-        def add(body: Body) -> Body:
-            self._functions.append(Function(name or body.__name__, body, returns))
-            self._runtime = None
-            return body
-
-        return add if function is None else add(function)
+    def _add_function(self, function: Function) -> None:
+        self._functions.append(function)
+        self._runtime = None
 
     @property
     def program(self) -> Program:
@@ -271,11 +267,7 @@ class App(Published, Connected):
         return self.pipeline.position
 
     def batches(
-        self,
-        end: Position | None = None,
-        *,
-        on_retry: Callable[[Retry], None] = lambda _: None,
-        approve: bool = False,
+        self, end: Position | None = None, *, on_retry: Callable[[Retry], None] = lambda _: None, approve: bool = False
     ) -> Iterator[Progress]:
         """As `catch_up`, batch by batch. If Spark loses a process, `on_retry` is told, and the batch is tried again."""
         end = self.log.position() if end is None else end
@@ -288,13 +280,9 @@ class App(Published, Connected):
         yield from self._beaten(supervised(begun, self._recover, self._counted(on_retry), lambda: False))
 
     def follow(
-        self,
-        stopped: Callable[[], bool],
-        *,
-        on_retry: Callable[[Retry], None] = lambda _: None,
-        on_build_failure: Callable[[Exception], None] = lambda _: None,
-        approve: bool = False,
-    ) -> Iterator[Progress]:
+        self, stopped: Callable[[], bool], *, on_retry: Callable[[Retry], None] = lambda _: None,
+        on_build_failure: Callable[[Exception], None] = lambda _: None, approve: bool = False,
+    ) -> Iterator[Progress]:  # fmt: skip
         """Batches for as long as it is not stopped, each as soon as the log has moved; `on_retry` as in `batches`.
 
         `on_build_failure` is told why changed views cannot be built; the former ones are kept up to date.
@@ -333,8 +321,7 @@ class App(Published, Connected):
     def _about(self) -> dict[str, Any]:
         failure = self.log.upkeep_failure
         upkeep = None if failure is None else error_of(failure)
-        building = None if self._pipeline is None else self._pipeline.building
-        build = None if building is None else asdict(building)
+        build = None if self._pipeline is None else self._pipeline.build_json()
         return {"retries": self._retries, "not_kept": dict(self._not_kept), "upkeep": upkeep, "build": build}
 
     def _beaten(self, batches: Iterator[Progress]) -> Iterator[Progress]:
@@ -367,8 +354,8 @@ class App(Published, Connected):
         """As `headwater run`: sources, views and sinks, until `stop` is called from another thread or by `on_batch`.
 
         `serve` adds the server, at its usual address or at "HOST:PORT". With `once` it ends when the views are where
-        the log is, and no sink is fed. With `approve` changed views wait
-        for `switch`. `report` is told what happens. Raises what a part has failed with for good;
+        the log is, and no sink is fed. With `approve` changed views wait for `switch`. `report` is told what happens.
+        Raises what a part has failed with for good;
         `AlreadyRunning` if another process runs the application, unless this one is to `take_over`; and `Fenced` when
         another one has taken over from this.
         """
@@ -443,13 +430,26 @@ class App(Published, Connected):
         self._runtime = None
         forget_session()
 
+    def lost_history(self) -> list[str]:
+        """What changed views will not see, because it is gone; nothing if the views are defined as they were built."""
+        built = self.published()
+        runtime = self.plan()
+        if built is None or runtime.defines(built.definition):
+            return []
+        return lost(self.log, runtime.program.topics)
+
     def verify(self, view: str) -> Verification:
         """Compares a view with what its SQL gives as an ordinary batch query over the log at the view's position.
 
-        Raises `UsageError` if the views were defined otherwise when they were built.
+        Of a topic that was trimmed by retention, the records that are kept count, and those that the view began with.
+        Raises `HistoryGone` if the view remembers records that are not in the log any more, and `UsageError` if the
+        views were defined otherwise when they were built.
         """
         self._check_known(view)
         self._check_kept(view)
+        return tried_again(partial(self._verify, view))
+
+    def _verify(self, view: str) -> Verification:
         snapshot = self.snapshot([view])
         runtime = self.plan()
         with open_store(self.directory, create=False) as store:
@@ -459,7 +459,8 @@ class App(Published, Connected):
                 "The views are defined otherwise now than when they were built.",
                 hint="Run the application first, so that they are rebuilt.",
             )
-        return runtime.verify(view, snapshot.tables[view], snapshot.position, excluded)
+        remembered = Remembered(self.log, self.name, snapshot.generation, built.definition)
+        return runtime.verify(view, snapshot.tables[view], snapshot.position, excluded, remembered)
 
     def explain(self, view: str | None = None) -> Explanation:
         """The operators of a view, or of all: their levels, their keys, their state, and what reaches them."""
@@ -497,3 +498,4 @@ class App(Published, Connected):
         with nullcontext() if self._heart is not None else present(self.directory):
             self.close_pipeline()
             delete_state(self.directory)
+            release_all(self.log, self.name)

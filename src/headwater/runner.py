@@ -90,7 +90,8 @@ class Run:
         self._address, self._limits = None if once else address, limits
         self._report = report or Report()
         self._sources = list(app.sources.values())
-        self._beside = Runner([*self._sources, *([] if once else feeds_of(app))], self._report)
+        told = [] if once else [*feeds_of(app), *app.notifiers]
+        self._beside = Runner([*self._sources, *told], self._report)
         self._server = Running(runs_here=True)
         self._pipeline = Account("pipeline")
         self._failure: Exception | None = None
@@ -136,6 +137,8 @@ class Run:
         # If its process is lost meanwhile, the first batch begins with it again.
         with suppress(SparkStopped):
             self._app.plan(on_step)
+            for text in self._app.lost_history():
+                self._report.warn(text)
         on_step("Opening the views")
 
     def batches(self) -> Iterator[Progress]:
@@ -147,15 +150,16 @@ class Run:
         """
         if self._once:
             if not self._asked():
-                yield from self._app.batches(on_retry=self._told, approve=self._approve)
+                yield from self._reported(self._app.batches(on_retry=self._told, approve=self._approve))
                 self._beside.check()
             return
         while not self._asked():
             self._pipeline.begin()
             try:
-                yield from self._app.follow(
+                followed = self._app.follow(
                     self._asked, on_retry=self._told, on_build_failure=self._build_failed, approve=self._approve
                 )
+                yield from self._reported(followed)
             except Exception as error:
                 if self._asked():
                     raise
@@ -167,6 +171,13 @@ class Run:
                 self._app.close_pipeline()
             else:
                 return
+
+    def _reported(self, batches: Iterator[Progress]) -> Iterator[Progress]:
+        """The batches; tells what was deleted before it was read."""
+        for progress in batches:
+            for missed in progress.missed:
+                self._report.warn(f"The views missed records: {missed}.")
+            yield progress
 
     def _fail(self, error: Exception) -> None:
         self._failure = error

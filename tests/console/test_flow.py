@@ -15,7 +15,7 @@ from headwater.model.position import START
 from headwater.server.service import Running
 from tests.console.stage import Stage, empty_stage, staged
 
-PAGES = ("flow", "topics", "views", "groups", "dead-letters", "capture", "pipelines", "send")
+PAGES = ("flow", "topics", "views", "groups", "alerts", "dead-letters", "capture", "pipelines", "send")
 DETAILS = (
     "topics/shop.orders", "topics/shop.orders/schema", "topics/page_views/partitions", "topics/page_views/groups",
     "views/revenue", "views/revenue/changes", "views/revenue/definition", "views/revenue/history",

@@ -8,9 +8,15 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+from confluent_kafka import OFFSET_END, TopicPartition
+from confluent_kafka.admin import AdminClient
+
 from headwater.log.consumer import Consumer
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.kafka.address import KafkaAddress
+from headwater.log.kafka.log import KafkaLog
 from headwater.log.port import Log
+from headwater.log.topic import HOLD_AGE_DEFAULT
 from headwater.testing.clock import ManualClock
 
 
@@ -31,7 +37,7 @@ class Implementation(ABC):
 
     @abstractmethod
     def forget(self, log: Log, topic: str) -> None:
-        """Lets retention delete every record that the topic has now."""
+        """Lets retention delete every record that the topic has now, also those that groups have not read."""
 
     @abstractmethod
     def end_lease(self, consumer: Consumer, survivors: list[Consumer]) -> None:
@@ -75,8 +81,48 @@ class EmbeddedImplementation(Implementation):
     def forget(self, log: Log, topic: str) -> None:
         assert isinstance(log, EmbeddedLog)
         log.seal(topic)
-        self._clock.advance(RETENTION + timedelta(seconds=1))
+        self._clock.advance(RETENTION + HOLD_AGE_DEFAULT + timedelta(seconds=1))
         log.upkeep()
+
+    def end_lease(self, consumer: Consumer, survivors: list[Consumer]) -> None:
+        for _ in range(2):
+            self._clock.advance(LEASE * 0.6)
+            for survivor in survivors:
+                survivor._membership.keep()
+
+    @contextmanager
+    def stalled(self) -> Iterator[None]:
+        with self.open()._catalog.write():
+            yield
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+class KafkaImplementation(Implementation):
+    """A log on Kafka, of this test alone, in a cluster that tests share. As to its clock, see above."""
+
+    def __init__(self, address: KafkaAddress) -> None:
+        self._address, self._clock = address, ManualClock()
+        self._opened = ExitStack()
+
+    def open(self) -> KafkaLog:
+        return self._opened.enter_context(KafkaLog(self._address, upkeep=False, clock=self._clock))
+
+    def let_time_pass(self) -> None:
+        self._clock.advance(timedelta(seconds=1))
+
+    def settle(self, log: Log, topic: str) -> None:
+        """Records are kept as they are written."""
+
+    def forget(self, log: Log, topic: str) -> None:
+        assert isinstance(log, KafkaLog)
+        name, partitions = self._address.topic(topic), log.topic(topic).partitions
+        ends = [TopicPartition(name, number, OFFSET_END) for number in range(partitions)]
+        admin = AdminClient({"bootstrap.servers": self._address.servers})
+        for deleted in admin.delete_records(ends).values():
+            deleted.result()
+        log.observe_retention()
 
     def end_lease(self, consumer: Consumer, survivors: list[Consumer]) -> None:
         for _ in range(2):

@@ -254,6 +254,7 @@ def test_a_commit_that_does_not_happen_moves_no_offset_and_everything_is_deliver
         assert [lag.offset for lag in log.lag("double")] == [1, 0, 0, 0]
 
 
+@pytest.mark.long_on_kafka
 def test_exactly_once_over_members_that_come_and_go(log: Log, implementation: Implementation) -> None:
     """However often members are thought dead between delivery and commit, each record has one result."""
     with ExitStack() as stack:
@@ -344,6 +345,7 @@ def test_a_consumer_goes_on_over_an_alteration(log: Log, implementation: Impleme
         assert batch.records.select(["id", "amount"]).to_pylist() == [{"id": 10, "amount": 2**40}]
 
 
+@pytest.mark.long_on_kafka
 def test_members_in_threads_share_the_work(log: Log, implementation: Implementation) -> None:
     def work(_: int) -> list[int]:
         found: list[int] = []

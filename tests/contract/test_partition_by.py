@@ -172,6 +172,7 @@ USERS = st.none() | st.text(max_size=3) | st.sampled_from(["a", "b", "ab"])
 SENDS = st.lists(st.lists(st.tuples(USERS, st.integers(0, 2)), max_size=6), max_size=8)
 
 
+@pytest.mark.long_on_kafka
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
 @given(sends=SENDS)
 def test_whatever_is_sent_each_user_reads_as_one_ordered_list(log: Log, sends: list[list[tuple[Any, int]]]) -> None:

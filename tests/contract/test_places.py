@@ -110,6 +110,7 @@ def test_the_first_record_after_a_position_has_a_time(log: Log, implementation: 
         implementation.settle(log, "orders")
 
 
+@pytest.mark.long_on_kafka
 def test_batches_cover_every_record_once_and_split_no_commit(filled: Log) -> None:
     cutter, position, seen = filled.cutter(TOPICS), START, 0
     while position != filled.position():

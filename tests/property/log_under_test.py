@@ -110,7 +110,8 @@ class LogUnderTest(RuleBasedStateMachine):
         aged = aged and (cleanup == "delete" or archived)
         self.log.create(
             name, schema, key=key, partitions=partitions, cleanup=cleanup, segment_bytes_max=segment_bytes,
-            retention_age=DAY if aged else None, segment_age_max=10 * DAY, tombstone_grace=DAY, archive=archive,
+            retention_age=DAY if aged else None, segment_age_max=10 * DAY, tombstone_grace=DAY, hold_age_max=0,
+            archive=archive,
         )  # fmt: skip
         self.model.create(
             name, schema, key=key, partitions=[PartitionModel() for _ in range(partitions)], cleanup=cleanup,

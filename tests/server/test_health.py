@@ -19,6 +19,7 @@ import pytest
 from headwater.app import App
 from headwater.errors import DiskFull, RecordFailed, SourceUnavailable
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.model.position import START
 from headwater.server import sources
 from headwater.server.service import Service
 from headwater.system import background
@@ -328,9 +329,11 @@ def bad_states(
     assert isinstance(shop.app.log, EmbeddedLog)
     fall_behind(shop.app.log)
     yield "HeadwaterGroupNearRetention", figures()
+    yield "HeadwaterFollowerNearLimit", figures()
     shop.app.log.alter("ring", retention_bytes=1)
     shop.app.log.upkeep()
     yield "HeadwaterGroupMissedRecords", figures()
+    yield "HeadwaterFollowerMissedRecords", figures()
     shop.app.log._upkeep.failure = DiskFull("x")
     yield "HeadwaterUpkeepFailing", figures()
     background._restarts["history"] += 3
@@ -347,13 +350,14 @@ def bad_states(
 
 
 def fall_behind(log: EmbeddedLog) -> None:
-    """A group has not read what takes nine tenths of its topic's retention."""
+    """A group and a pipeline have not read what takes nine tenths of their topic's retention."""
     log.create("ring", "id bigint")
     log.consumer("ring", group="late").close()
+    log.followers.hold("late/1", "pipeline", START, ["ring"])
     log.append("ring", [{"id": number} for number in range(100)])
     log.seal("ring")
     [size] = log.sizes("ring")
-    log.alter("ring", retention_bytes=size.bytes * 10 // 9)
+    log.alter("ring", retention_bytes=size.bytes * 10 // 9, hold_bytes_max=0)
 
 
 def test_the_figures_of_groups(shop: Shop) -> None:

@@ -39,7 +39,7 @@ EXIT_CODES = {
     FAILED: "It could not be done: a record does not fit, the disk is full, another process holds the log; or "
     "`verify` has found a difference.",
     USAGE: "The command has to change: a wrong option, no such topic, a schema that cannot be evolved to, wrong SQL.",
-    ALARM: "A group's lag is past a limit.",
+    ALARM: "A group's lag is past a limit, or an alert fires.",
     DAMAGED: "Committed data is damaged.",
     RUNS_ELSEWHERE: "Another process runs the application: this one did not begin, or it ended because the other took "
     "over. A supervisor should not restart it.",

@@ -110,7 +110,8 @@ def retain(
     if cap is not None and size > cap:
         say(
             f"The log has {format_size(size)} still, and its limit is {format_size(cap)}: segments that are being "
-            "written are not deleted, nor is anything of topics with another cleanup than delete."
+            "written are not deleted, nor are tables without a retention of their own, topics with another cleanup "
+            "than delete, and, for a while, what pipelines and groups have not read."
         )
 
 
@@ -121,7 +122,7 @@ def _lasting(limit: int) -> str:
 def _ask_to_delete(log: Log, files: Maintenance, limit: int, *, yes: bool) -> None:
     """Asks if the limit costs records that are there now. Raises `Declined`."""
     topics = log.topics()
-    deletable = {t.id for t in topics if t.settings.cleanup == "delete" and t.settings.archive is None}
+    deletable = {topic.id for topic in topics if topic.is_capped}
     held = [segment for topic in topics for segment in files.segments(topic.name) if segment.local]
     # The local files of archived segments go first, and cost nothing.
     segments = [segment for segment in held if segment.object is None]

@@ -13,7 +13,7 @@ from headwater.cli.failures import ALARM
 from headwater.cli.output import Column, alarm, count, folding, number, print_json, print_table, say
 from headwater.cli.places import parse_start
 from headwater.cli.quantities import format_age, format_size, parse_size
-from headwater.errors import UsageError
+from headwater.errors import UnknownGroup, UsageError
 from headwater.log.groups import OffsetReset
 from headwater.log.lag import RISK_ALARM, Lag, LagLimits
 from headwater.log.port import Start
@@ -34,6 +34,7 @@ def register(app: typer.Typer) -> None:
         rich_help_panel=PANEL,
         epilog=examples("headwater log lag ./data --alarm-records 100000 --alarm-age 5m"),
     )(lag)
+    app.command(rich_help_panel=PANEL, epilog=examples("headwater log release ./data shop/1 --yes"))(release)
 
 
 def register_groups(app: typer.Typer) -> None:
@@ -156,7 +157,7 @@ def _move_row(move: OffsetReset) -> tuple[str, ...]:
 def lag(
     directory: Directory,
     group: Annotated[
-        str | None, typer.Argument(metavar="GROUP", help="One group; otherwise all.", show_default=False)
+        str | None, typer.Argument(metavar="FOLLOWER", help="One group or pipeline; otherwise all.", show_default=False)
     ] = None,
     *,
     alarm_records: Annotated[
@@ -174,9 +175,11 @@ def lag(
     ] = f"{RISK_ALARM:.0%}",
     as_json: Json = False,
 ) -> None:
-    """Show how far each group is behind, by partition; exit code 3 if that is past a limit.
+    """Show how far groups and pipelines are behind, by partition; exit code 3 if that is past a limit.
 
-    Records that were deleted before a group read them raise an alarm in any case.
+    What they have not read is not deleted, up to the topic's --hold-age-max and --hold-bytes-max; "held" is what
+    retention would have deleted by its age. Records that were deleted all the same raise an alarm in any case. A
+    follower that does not exist any more is removed by `headwater log release`.
     """
     limits = LagLimits(
         alarm_records,
@@ -185,23 +188,56 @@ def lag(
         _part(alarm_risk),
     )
     with open_existing(directory) as log:
-        lags = log.lag(group)
+        lags = [] if group is not None and group not in log.groups() else log.lag(group)
+        lags += [each for each in log.followers.lag() if group in (None, each.group)]
+        if group is not None and not lags:
+            raise UnknownGroup(group)
     if as_json:
         print_json({**asdict(each), "alarms": each.alarms(limits)} for each in lags)
     elif not lags:
-        say("The log has no consumer groups yet.")
+        say("The log has no followers yet: neither consumer groups nor pipelines.")
     else:
         _print_lags(lags)
     alarms = [(each, reason) for each in lags for reason in each.alarms(limits)]
     for each, reason in alarms:
-        alarm(f"group {each.group}, topic {each.topic}, partition {each.partition}: {reason}")
+        alarm(f"{each.kind} {each.group}, topic {each.topic}, partition {each.partition}: {reason}")
     if alarms:
         raise typer.Exit(ALARM)
 
 
+def release(
+    directory: Directory,
+    follower: Annotated[str, typer.Argument(metavar="FOLLOWER", help="As `headwater log lag` names it.")],
+    *,
+    yes: Yes = False,
+) -> None:
+    """Remove a follower that does not exist any more, so that nothing is kept for it.
+
+    A pipeline that runs registers again by itself. Consumer groups are deleted by `headwater log groups delete`.
+    """
+    with open_existing(directory) as log:
+        found = log.followers.find(follower)
+        if found is None:
+            known = [one.name for one in log.followers.all() if one.kind != "group"]
+            raise UsageError(
+                f"There is no follower {follower!r}.", hint=f"There are: {', '.join(known[:10]) or 'none'}."
+            )
+        ask(f"{found.kind.capitalize()} {follower} reads {', '.join(found.since) or 'nothing'}. Remove it?", yes=yes)
+        log.followers.release([follower])
+    say(f"Nothing is kept for {follower} any more.")
+
+
 def _print_lags(lags: Sequence[Lag]) -> None:
-    columns = [Column("group"), Column("topic"), number("partition"), number("offset"), number("end")]
-    columns += [number("behind"), number("bytes"), number("age"), number("risk"), folding("member")]
+    columns = [
+        Column("follower"),
+        Column("kind"),
+        Column("topic"),
+        number("partition"),
+        number("offset"),
+        number("end"),
+    ]
+    columns += [number("behind"), number("bytes"), number("age"), number("held"), number("risk")]
+    columns.append(folding("member"))
     print_table(columns, [_lag_row(each) for each in lags])
 
 
@@ -229,6 +265,7 @@ def _group_row(summary: dict[str, object]) -> tuple[str, ...]:
 def _lag_row(each: Lag) -> tuple[str, ...]:
     return (
         each.group,
+        each.kind,
         each.topic,
         str(each.partition),
         str(each.offset),
@@ -236,6 +273,7 @@ def _lag_row(each: Lag) -> tuple[str, ...]:
         f"{each.records:,}",
         format_size(each.bytes),
         format_age(each.seconds),
+        format_size(each.held),
         "-" if each.risk is None else f"{each.risk:.0%}",
         each.member or "-",
     )

@@ -3,62 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from headwater.cli.arguments import Directory, Json, TopicName, Yes, ask, check_no_file, examples, open_existing
 from headwater.cli.holdings import holdings
 from headwater.cli.output import Column, count, folding, hint, number, print_json, print_table, say
-from headwater.cli.quantities import format_size, parse_size
+from headwater.cli.quantities import format_size
 from headwater.cli.topic_page import page_of, print_page
+from headwater.cli.topic_settings import (
+    Archive,
+    Cleanup,
+    DeadLetter,
+    HoldAgeMax,
+    HoldBytesMax,
+    RetentionAge,
+    RetentionBytes,
+    SegmentAgeMax,
+    SegmentBytesMax,
+    TombstoneGrace,
+    Views,
+    settings_given,
+)
 from headwater.errors import Determinate, StorageFailed, UsageError
 from headwater.log.opening import open_log
-from headwater.log.options import TopicOptions
 from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
-from headwater.model.durations import format_duration, parse_duration
+from headwater.model.durations import format_duration
 
 PANEL = "Topics"
-NONE = "none"
-
-Cleanup = Annotated[
-    Literal["delete", "compact", "none"] | None,
-    typer.Option(
-        help="What becomes of old records: delete them by age and bytes, compact to the newest per key, or keep all.",
-        show_default=False,
-    ),
-]
-RetentionAge = Annotated[
-    str | None, typer.Option(metavar="DURATION", help="Delete records that are older, such as 7d; none: never.")
-]
-RetentionBytes = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="Delete the oldest records beyond it, such as 1GiB; none: never.")
-]
-DeadLetter = Annotated[
-    str | None, typer.Option(metavar="TOPIC", help="Where records go that do not fit; none: an append refuses them.")
-]
-SegmentBytesMax = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="At which size a new segment begins.", rich_help_panel="Tuning")
-]
-SegmentAgeMax = Annotated[
-    str | None, typer.Option(metavar="DURATION", help="At which age a new segment begins.", rich_help_panel="Tuning")
-]
-Archive = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="Where sealed segments move: a directory or s3://bucket/prefix. Retention then says what stays local, and "
-        "nothing is deleted; none: nothing moves.",
-    ),
-]
-TombstoneGrace = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DURATION", help="How long compaction keeps a deleted key's tombstone.", rich_help_panel="Tuning"
-    ),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -172,12 +147,16 @@ def create(
     segment_age_max: SegmentAgeMax = None,
     tombstone_grace: TombstoneGrace = None,
     archive: Archive = None,
+    hold_age_max: HoldAgeMax = None,
+    hold_bytes_max: HoldBytesMax = None,
+    views: Views = None,
     exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Do nothing if an identical topic exists.")] = False,
 ) -> None:
     """Create a topic."""
-    settings = _settings(
-        retention_age, retention_bytes, cleanup, dead_letter, segment_bytes_max, segment_age_max, tombstone_grace,
-        archive,
+    settings = settings_given(
+        retention_age=retention_age, retention_bytes=retention_bytes, cleanup=cleanup, dead_letter=dead_letter,
+        segment_bytes_max=segment_bytes_max, segment_age_max=segment_age_max, tombstone_grace=tombstone_grace,
+        archive=archive, hold_age_max=hold_age_max, hold_bytes_max=hold_bytes_max, views=views,
     )  # fmt: skip
     with open_existing(directory) as log:
         existed = topic in {each.name for each in log.topics()}
@@ -222,11 +201,15 @@ def alter(
     segment_age_max: SegmentAgeMax = None,
     tombstone_grace: TombstoneGrace = None,
     archive: Archive = None,
+    hold_age_max: HoldAgeMax = None,
+    hold_bytes_max: HoldBytesMax = None,
+    views: Views = None,
 ) -> None:
     """Change a topic. Records stay as they are, and are read with the new columns."""
-    settings = _settings(
-        retention_age, retention_bytes, cleanup, dead_letter, segment_bytes_max, segment_age_max, tombstone_grace,
-        archive,
+    settings = settings_given(
+        retention_age=retention_age, retention_bytes=retention_bytes, cleanup=cleanup, dead_letter=dead_letter,
+        segment_bytes_max=segment_bytes_max, segment_age_max=segment_age_max, tombstone_grace=tombstone_grace,
+        archive=archive, hold_age_max=hold_age_max, hold_bytes_max=hold_bytes_max, views=views,
     )  # fmt: skip
     if schema is not None and add_column:
         raise UsageError("--schema and --add-column say the same thing twice.", hint="Use one of them.")
@@ -273,34 +256,3 @@ def _weight(log: Log, topic: Topic) -> str:
 
 def _listed(groups: Sequence[str]) -> str:
     return ("group " if len(groups) == 1 else "groups ") + ", ".join(groups)
-
-
-def _settings(
-    retention_age: str | None,
-    retention_bytes: str | None,
-    cleanup: Literal["delete", "compact", "none"] | None,
-    dead_letter: str | None,
-    segment_bytes_max: str | None,
-    segment_age_max: str | None,
-    tombstone_grace: str | None,
-    archive: str | None,
-) -> TopicOptions:
-    """The settings that were given; `none` lifts a limit."""
-    settings = TopicOptions()
-    if retention_age is not None:
-        settings["retention_age"] = None if retention_age == NONE else parse_duration(retention_age)
-    if retention_bytes is not None:
-        settings["retention_bytes"] = None if retention_bytes == NONE else parse_size(retention_bytes)
-    if cleanup is not None:
-        settings["cleanup"] = cleanup
-    if dead_letter is not None:
-        settings["dead_letter"] = None if dead_letter == NONE else dead_letter
-    if segment_bytes_max is not None:
-        settings["segment_bytes_max"] = parse_size(segment_bytes_max)
-    if segment_age_max is not None:
-        settings["segment_age_max"] = parse_duration(segment_age_max)
-    if tombstone_grace is not None:
-        settings["tombstone_grace"] = parse_duration(tombstone_grace)
-    if archive is not None:
-        settings["archive"] = None if archive == NONE else archive
-    return settings

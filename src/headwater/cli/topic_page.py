@@ -119,6 +119,7 @@ def _role(topic: Topic, name: str) -> str:
 def _settings(topic: Topic) -> list[tuple[str, str]]:
     settings = topic.settings
     age, size = settings.retention_age, settings.retention_bytes
+    hold_age, hold_size = settings.hold_age_max, settings.hold_bytes_max
     return [
         ("cleanup", settings.cleanup),
         ("retention-age", "none" if age is None else format_duration(age)),
@@ -128,6 +129,9 @@ def _settings(topic: Topic) -> list[tuple[str, str]]:
         ("segment-age-max", format_duration(settings.segment_age_max)),
         ("tombstone-grace", format_duration(settings.tombstone_grace)),
         ("archive", settings.archive or "none"),
+        ("hold-age-max", "none" if hold_age is None else format_duration(hold_age)),
+        ("hold-bytes-max", "none" if hold_size is None else format_size(hold_size)),
+        ("views", settings.views),
     ]
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack, get_args
+from typing import TYPE_CHECKING, TypeVar, Unpack, get_args
 
 from headwater.connectors.registry import open_sink, open_source
+from headwater.engine.sinks.channel import Channel
 from headwater.engine.sinks.delivering import TargetSink
 from headwater.engine.sinks.feed import Feed
 from headwater.engine.sinks.function import FunctionSink
+from headwater.engine.sinks.letters import DeadLetters
+from headwater.engine.sinks.messages import MessageSink
 from headwater.engine.sinks.port import Sink, Start
 from headwater.engine.sinks.target import Assignment, Target
 from headwater.engine.sources import DatabaseSource, Home, Source
@@ -20,6 +23,8 @@ from headwater.system.names import check_name
 
 if TYPE_CHECKING:
     from headwater.connectors.postgres.options import CaptureSettings
+
+SinkFunction = TypeVar("SinkFunction", bound=Callable[[Changes], object])
 
 
 class Connections:
@@ -48,7 +53,7 @@ class Connections:
         self,
         name: str,
         view: str,
-        to: str | Sink | Target | Callable[[Changes], object],
+        to: str | Sink | Target | Channel | Callable[[Changes], object],
         key: str | Sequence[str],
         start: Start | None,
         dead_letter: str | None,
@@ -64,9 +69,13 @@ class Connections:
             to = open_sink(name, view, to, options)
         elif options:
             raise UsageError(f"Options of a sink go with a URL: {', '.join(options)}.", hint="Give them to the sink.")
+        columns = (key,) if isinstance(key, str) and key else tuple(key)
         if isinstance(to, Target):
-            columns = (key,) if isinstance(key, str) and key else tuple(key)
             self.sinks[name] = self._feed_of(name, view, to, columns, start, dead_letter)
+            return
+        if isinstance(to, Channel):
+            to = self._messages_of(name, view, to, columns, dead_letter)
+            self.sinks[name] = Feed(self._pipeline_directory, name, view, to, start or "now")
             return
         if key or dead_letter is not None:
             raise UsageError(
@@ -101,10 +110,25 @@ class Connections:
                 f"Sink {name!r} has a key, so its target holds the content of the view.",
                 hint="Leave out start='now'.",
             )
-        topic = check_name("topic", f"{name}.dead_letters" if dead_letter is None else dead_letter)
+        topic = _letters_topic(name, dead_letter)
         assignment = Assignment(self._pipeline_directory.name, name, view, key)
         sink = TargetSink(to, assignment, self._pipeline_directory, self._log, topic)
         return Feed(self._pipeline_directory, name, view, sink, start or "content")
+
+    def _messages_of(
+        self, name: str, view: str, to: Channel, key: tuple[str, ...], dead_letter: str | None
+    ) -> MessageSink:
+        if to.needs_key and not key:
+            raise UsageError(
+                f"Sink {name!r} needs a key: {to.kind} tells by it which row a message is about.",
+                hint='Name the columns that tell the rows of the view apart: key="id", or key=["country", "day"].',
+            )
+        letters = DeadLetters(self._log, _letters_topic(name, dead_letter), view)
+        return MessageSink(name, view, to, key, self._pipeline_directory, letters)
+
+
+def _letters_topic(sink: str, given: str | None) -> str:
+    return check_name("topic", f"{sink}.dead_letters" if given is None else given)
 
 
 class Connected:
@@ -152,7 +176,7 @@ class Connected:
         name: str,
         *,
         view: str,
-        to: str | Sink | Target | Callable[[Changes], object],
+        to: str | Sink | Target | Channel | Callable[[Changes], object],
         key: str | Sequence[str] = (),
         start: Start | None = None,
         dead_letter: str | None = None,
@@ -160,14 +184,30 @@ class Connected:
     ) -> None:
         """Keeps a target outside in step with a view while the application runs.
 
-        `to` is a target such as `hw.sinks.Postgres(...)`, a URL with the `options` of its connector, a function that is
-        called with each change, or a `Sink`. A target holds the view by `key`, the columns that tell its rows apart,
-        which is checked. Rows that it refuses go to the topic `dead_letter` ("NAME.dead_letters" unless given).
+        `to` is a target such as `hw.sinks.Postgres(...)`, a channel such as `hw.sinks.Slack(...)`, a URL with the
+        `options` of its connector, a function that is called with each change, or a `Sink`. A target holds the view by
+        `key`, the columns that tell its rows apart, which is checked; a channel with a `key` sends one message for a
+        row that changed. Rows that they refuse go to the topic `dead_letter` ("NAME.dead_letters" unless given).
 
-        Targets start with the content of the view; webhooks and functions with what changes from now on, unless `start`
-        is "content".
+        Targets start with the content of the view; channels, webhooks and functions with what changes from now on,
+        unless `start` is "content".
         """
         self._connections.add_sink(name, view, to, key, start, dead_letter, options)
+
+    def sink_function(
+        self, name: str | None = None, *, view: str, start: Start = "now"
+    ) -> Callable[[SinkFunction], SinkFunction]:
+        """A decorator: calls a function with each change of a view, as a sink that has the function's name.
+
+        The function gets `hw.sinks.Changes`: Arrow rows with their weights, and the position that they lead to. It is
+        called in order, at least once. When it raises, the same changes come again after a pause.
+        """
+
+        def add(function: SinkFunction) -> SinkFunction:
+            self.sink(name or function.__name__, view=view, to=function, start=start)
+            return function
+
+        return add
 
     def webhook_out(
         self,

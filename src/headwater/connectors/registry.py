@@ -7,6 +7,7 @@ from importlib import import_module
 from inspect import signature
 from typing import Any, cast
 
+from headwater.engine.sinks.channel import Channel
 from headwater.engine.sinks.port import Sink
 from headwater.engine.sinks.target import Target
 from headwater.engine.sources import Home, Source
@@ -27,6 +28,13 @@ _TARGETS = {
     "Postgres": "headwater.connectors.postgres.target.target:Postgres",
     "Redis": "headwater.connectors.redis.target:Redis",
     "Topic": "headwater.connectors.topics.target:Topic",
+}
+_CHANNELS = {
+    "Http": "headwater.connectors.http.channel:Http",
+    "Mail": "headwater.connectors.mail.channel:Mail",
+    "PagerDuty": "headwater.connectors.http.pagerduty:PagerDuty",
+    "Slack": "headwater.connectors.http.slack:Slack",
+    "Teams": "headwater.connectors.http.teams:Teams",
 }
 _TARGET_SCHEMES = {"postgresql": "Postgres", "postgres": "Postgres", "redis": "Redis", "rediss": "Redis"}
 
@@ -49,6 +57,18 @@ def target_class(name: str) -> type[Target]:
 def target_names() -> list[str]:
     """What classes of targets there are."""
     return sorted(_TARGETS)
+
+
+def channel_class(name: str) -> type[Channel]:
+    """The class of channels that is called so. Raises `KeyError`."""
+    module, _, called = _CHANNELS[name].partition(":")
+    found: type[Channel] = getattr(import_module(module), called)
+    return found
+
+
+def channel_names() -> list[str]:
+    """What classes of channels there are."""
+    return sorted(_CHANNELS)
 
 
 def open_source(home: Home, url: str, options: Mapping[str, object]) -> Source:

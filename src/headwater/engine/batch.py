@@ -22,7 +22,8 @@ class Batch:
     are shared. `log`: its URL, and which of those that were there at one time or another. `ranges`: where its records
     are. `blobs`: the address of the place where runs are. `files`: where the job before, if there was one, has left
     its rows. `excluded`: records that are passed over, as topic, partition, first and last offset. `frontier`: how far
-    time has come at its end; `frontier_before`: at its start.
+    time has come at its end; `frontier_before`: at its start. `forgotten`: where records of earlier batches are that do
+    not count any more from its end on.
     """
 
     number: int
@@ -34,6 +35,7 @@ class Batch:
     blobs: str
     runs: Mapping[str, Sequence[Run]]
     ranges: Sequence[OffsetRange] = ()
+    forgotten: Sequence[OffsetRange] = ()
     excluded: Sequence[tuple[str, int, int, int]] = ()
     files: Sequence[str] = ()
     frontier: Frontier = NO_TIME
@@ -50,6 +52,7 @@ class Batch:
             "number": self.number, "log": list(self.log), "start": self.start, "end": self.end, "first": self.first,
             "tasks": self.tasks, "blobs": self.blobs, "runs": runs, "files": list(self.files),
             "ranges": [one.to_json() for one in self.ranges],
+            "forgotten": [one.to_json() for one in self.forgotten],
             "excluded": [list(place) for place in self.excluded],
             "frontier": self.frontier.to_json(), "frontier_before": self.frontier_before.to_json(),
         }  # fmt: skip
@@ -57,9 +60,9 @@ class Batch:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Batch:
         runs = {name: tuple(Run.from_json([name, *run]) for run in found) for name, found in value["runs"].items()}
-        ranges = [OffsetRange(*one) for one in value["ranges"]]
+        places = {name: [OffsetRange(*one) for one in value[name]] for name in ("ranges", "forgotten")}
         frontiers = {name: Frontier.from_json(value[name]) for name in ("frontier", "frontier_before")}
-        return cls(**{**value, **frontiers, "log": tuple(value["log"]), "runs": runs, "ranges": ranges})
+        return cls(**{**value, **frontiers, **places, "log": tuple(value["log"]), "runs": runs})
 
 
 @dataclass(slots=True)

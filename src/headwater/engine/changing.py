@@ -68,7 +68,7 @@ def open_pipeline(
         return Pipeline(log, address, program, policies=policies, lane=lane, **options)
     build = Build(log, store, epoch, program, policies, options)
     if not build.is_needed:
-        lane = Lane(store, epoch, build.switch(current))
+        lane = Lane(store, epoch, build.switch(current), heir_of=None if build.is_whole else current.id)
         return Pipeline(log, address, program, policies=policies, lane=lane, **options)
     running = former(current.definition)
     lane = Lane(store, epoch, current)
@@ -137,7 +137,7 @@ class Build:
         if former.position != self.position:
             return False
         owners = {row.view for row in self._store.excluded(former.id)}
-        if owners <= set(self._adoption.unchanged):
+        if owners <= set(self._adoption.unchanged) and not (self.is_needed and self._forgets()):
             return True
         self._begin_whole()
         return False
@@ -184,6 +184,8 @@ class Build:
         fingerprint = WHOLE + self.program.fingerprint if whole else self.program.fingerprint
         generation = self._store.open_generation(fingerprint, self.program.definition)
         found = adopted_by(generation, current, self._store.excluded(current.id))
+        if found.missing and not found.is_whole and self._forgets():
+            return self._opened(whole=True)
         part = self.program if found.is_whole else self.program.part(found.missing)
         rows_max = min(BUILD_ROWS_MAX, self._options.get("batch_rows_max", BUILD_ROWS_MAX))
         options: PipelineOptions = {**self._options, "batch_rows_max": rows_max}
@@ -193,6 +195,15 @@ class Build:
             end for topic in part.topics for _, end in self._log.offsets(topic, at=made.position).values()
         )
         return found, made
+
+    def _forgets(self) -> bool:
+        """Whether records were deleted that views forget: what was built before knows others than what is built now."""
+        for name in self.program.topics:
+            topic = self._log.topic(name)
+            forgets = topic.deletes and not topic.keeps_in_views
+            if forgets and any(first for first, _ in self._log.offsets(name).values()):
+                return True
+        return False
 
     def _records(self, position: Position) -> int:
         return sum(end for topic in self._pipeline.topics for _, end in self._log.offsets(topic, at=position).values())
@@ -305,7 +316,7 @@ class ChangingPipeline(Pipeline):
         """Readers see the new views. If somebody has approved of them, the former ones stay, for a rollback."""
         former = None if self._stands or not self._approve else self._former
         generation = build.switch(self.generation, None if former is None else former.fingerprint)
-        self.become(build.program, generation)
+        self.become(build.program, generation, adopts=not build.is_whole)
         self._former, self._stands = build.program, False
         self._build = self.building = None
         if former is not None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from headwater.engine.explanation import Explanation
 from headwater.errors import UnknownView
+from headwater.log.topic import Memory
 from headwater.views.zset import HASH, WEIGHT
 
 
@@ -41,10 +42,11 @@ class DefinedView:
 
 @dataclass(frozen=True, slots=True)
 class DefinedTopic:
-    """A topic that views read: its columns, as DDL, and its key."""
+    """A topic that views read: its columns, as DDL, its key, and whether views `forget` what retention deletes."""
 
     columns: str
     key: tuple[str, ...] = ()
+    views: Memory = "forget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class Definition:
         return {
             "version": self.version,
             "views": {name: view.to_json() for name, view in self.views.items()},
-            "topics": {name: [topic.columns, list(topic.key)] for name, topic in self.topics.items()},
+            "topics": {name: [topic.columns, list(topic.key), topic.views] for name, topic in self.topics.items()},
             "functions": dict(self.functions),
             "explanation": self.explanation.to_json(),
         }
@@ -103,7 +105,7 @@ class Definition:
         return cls(
             value["version"],
             {name: DefinedView.from_json(view) for name, view in value["views"].items()},
-            {name: DefinedTopic(columns, tuple(key)) for name, (columns, key) in value["topics"].items()},
+            {name: DefinedTopic(columns, tuple(key), views) for name, (columns, key, views) in value["topics"].items()},
             value["functions"],
             Explanation.from_json(value["explanation"]),
         )

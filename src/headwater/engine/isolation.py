@@ -80,7 +80,9 @@ def shortened(batch: Batch, log: Log, end: Position) -> Batch:
     """The part of a batch up to a position."""
     ends = {topic: log.offsets(topic, at=end) for topic in {one.topic for one in batch.ranges}}
     cut = [replace(one, end=min(one.end, ends[one.topic][one.partition][1])) for one in batch.ranges]
-    return replace(batch, end=str(end), ranges=[one for one in cut if one.first < one.end])
+    # What a batch forgets, it forgets with its last commit.
+    forgotten = batch.forgotten if str(end) == batch.end else ()
+    return replace(batch, end=str(end), ranges=[one for one in cut if one.first < one.end], forgotten=forgotten)
 
 
 def _suspect(trial: _Trial, one: Batch, places: Sequence[_Place], gone: Sequence[_Place]) -> Suspect:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol, TypedDict
@@ -12,14 +13,16 @@ from typing import Protocol, TypedDict
 from headwater.engine.arrangements import view_of
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.definition import Definition
+from headwater.engine.following import Following, OnGone
 from headwater.engine.isolation import isolate, shortened
 from headwater.engine.manifest import Size
 from headwater.engine.opening import open_store
 from headwater.engine.publication import BatchCommit, BatchStats, Excluded, Generation
 from headwater.engine.runs import Run
 from headwater.engine.view_store import ViewStore
-from headwater.errors import RecordFailed, ViewFailed
+from headwater.errors import HeadwaterError, PositionGone, RecordFailed, RecordsGone, ViewFailed
 from headwater.log.cutting import Cut
+from headwater.log.followers import Missed
 from headwater.log.port import Log
 from headwater.model.position import START, Position
 from headwater.system.clock import microseconds
@@ -55,10 +58,16 @@ class Program(Protocol):
 
 
 class PipelineOptions(TypedDict, total=False):
-    """`batch_rows_max`: how many records a batch has at most; up to `one_task_rows_max` it is run by one task."""
+    """`batch_rows_max`: how many records a batch has at most; up to `one_task_rows_max` it is run by one task.
+
+    `on_gone`: what to do when records were deleted before they were read: `fail`, continue with the `earliest` that are
+    kept, or `rebuild` the views from what is kept. Otherwise they are rebuilt if that makes them right, which it does
+    unless a topic has views='keep'.
+    """
 
     batch_rows_max: int
     one_task_rows_max: int
+    on_gone: OnGone | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +89,8 @@ class Progress:
     """What one batch did. `freshness` is the time from the last commit that it covers to its publication.
 
     `behind` counts the log's commits that are still to come, `operators` has the rows into and out of each operator,
-    `changes` the changed rows of each view, and `state` the size of each part of the state and of each view. With
+    `changes` the changed rows of each view, and `state` the size of each part of the state and of each view. `missed`
+    is what was deleted before it was read; the batch begins to build the views again, or continues without it. With
     `build` it was a batch of views that readers do not see yet.
     """
 
@@ -95,18 +105,20 @@ class Progress:
     changes: Mapping[str, int] = field(default_factory=dict)
     excluded: Sequence[Excluded] = ()
     state: Mapping[str, Size] = field(default_factory=dict)
+    missed: Sequence[Missed] = ()
     build: BuildProgress | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
     """What a pipeline moves on: a generation of a store, as the driver of this epoch. `promotes`: to be seen by readers
-    as soon as it has caught up."""
+    as soon as it has caught up. `heir_of`: the generation of which it has taken state over."""
 
     store: ViewStore
     epoch: int
     generation: Generation
     promotes: bool = True
+    heir_of: int | None = None
 
 
 class Pipeline:
@@ -122,6 +134,7 @@ class Pipeline:
         batch_rows_max: int = BATCH_ROWS_MAX,
         one_task_rows_max: int = ONE_TASK_ROWS_MAX,
         lane: Lane | None = None,
+        on_gone: OnGone | None = None,
     ) -> None:
         self._log, self._program, self._policies = log, program, policies
         self._batch_rows_max, self.one_task_rows_max = batch_rows_max, one_task_rows_max
@@ -134,9 +147,19 @@ class Pipeline:
         )
         self._excluded = self.store.excluded(self.generation.id)
         self._cutter = log.cutter(program.topics)
+        self._on_gone = on_gone
+        self._following = Following(log, name_of(address), program.topics, on_gone)
+        if lane.heir_of is not None:
+            self._following.adopt(self.generation, lane.heir_of)
+        self._hold()
+        self._release_old()
         self._begun: Progress | None = None
         self.building: BuildProgress | None = None
         """How far changed views are that are built beside these, or why they could not be built."""
+
+    def build_json(self) -> dict[str, object] | None:
+        """`building` as JSON."""
+        return None if self.building is None else asdict(self.building)
 
     @property
     def topics(self) -> Sequence[str]:
@@ -149,6 +172,9 @@ class Pipeline:
         return self.generation.position
 
     def close(self) -> None:
+        with suppress(HeadwaterError):
+            # A log that is closed, or cannot be written to, keeps a little more than this pipeline needs.
+            self._following.hold(self.generation, now=True)
         self.store.close()
 
     def begin(self) -> None:
@@ -165,6 +191,7 @@ class Pipeline:
             yield begun
         while not end <= self.position:
             yield self.step(end)
+        self._following.hold(self.generation)
 
     def follow(self, stopped: Callable[[], bool], patience: timedelta = timedelta(seconds=1)) -> Iterator[Progress]:
         """Batches for ever, each as soon as the log has moved. Raises `Fenced` soon after another driver took over."""
@@ -175,11 +202,16 @@ class Pipeline:
         """Leaves these records out from now on."""
         self._excluded = list(excluded)
 
-    def become(self, program: Program, generation: Generation) -> None:
-        """Continues with another program, whose generation readers see now."""
-        self._program, self.generation = program, generation
+    def become(self, program: Program, generation: Generation, *, adopts: bool) -> None:
+        """Continues with another program, whose generation readers see now, and perhaps `adopts` state of this one."""
+        former, self._program, self.generation = self.generation, program, generation
         self._excluded = self.store.excluded(generation.id)
         self._cutter = self._log.cutter(program.topics)
+        self._following = Following(self._log, name_of(self.store.address), program.topics, self._on_gone)
+        if adopts:
+            self._following.adopt(generation, former.id)
+        self._hold()
+        self._release_old()
 
     def _followed(self, stopped: Callable[[], bool], patience: timedelta) -> Iterator[Progress]:
         while not stopped():
@@ -187,11 +219,39 @@ class Pipeline:
                 yield self.step(self._log.position())
             else:
                 self.store.check_epoch(self._epoch)
+                self._following.hold(self.generation)
 
     def step(self, end: Position) -> Progress:
         """One batch, at most up to a position."""
-        to = self._cutter.cut(self.position, end, self._batch_rows_max)
+        try:
+            to = self._cut(end)
+        except (RecordsGone, PositionGone) as gone:
+            return self._resume(gone, end)
         return self._advance(to, end.joined(to.end))
+
+    def _cut(self, end: Position) -> Cut:
+        return self._following.check(self._cutter.cut(self.position, end, self._batch_rows_max))
+
+    def _resume(self, gone: RecordsGone | PositionGone, end: Position) -> Progress:
+        """Continues in spite of records that are gone, as it was told to. Raises `RecordsMissed` if it may not."""
+        policy, missed = self._following.policy(gone), self._following.missed(self.generation.id)
+        if policy == "fail":
+            raise self._following.failure(self.generation.id, gone) from gone
+        if policy == "earliest":
+            self._following.skip_gone(self._cutter, self.position)
+            return replace(self._advance(to := self._cut(end), end.joined(to.end)), missed=missed)
+        self.generation = self.store.open_generation(self._program.fingerprint, self._program.definition, fresh=True)
+        self._excluded = []
+        self._hold()
+        return replace(self._advance(Cut(START), end), missed=missed)
+
+    def _hold(self) -> None:
+        """Keeps what the generation has still to read, from now on."""
+        self._following.hold(self.generation, now=True)
+        self._following.begin(self._cutter, self.generation)
+
+    def _release_old(self) -> None:
+        self._following.keep_only([one.id for one in self.store.generations() if one.status != "retired"])
 
     def _advance(self, to: Cut, end: Position) -> Progress:
         began = time.monotonic()
@@ -213,10 +273,11 @@ class Pipeline:
             start=str(self.position),
             end=str(to.end),
             first=first,
-            tasks=1 if first or to.records <= self.one_task_rows_max else self._program.tasks,
+            tasks=1 if first or to.rows <= self.one_task_rows_max else self._program.tasks,
             blobs=self.store.blobs.address,
             runs=self.store.runs(self.generation.id),
             ranges=to.ranges,
+            forgotten=to.forgotten,
             excluded=[(row.topic, row.partition, row.offset, row.offset) for row in self._excluded],
         )
 
@@ -255,7 +316,11 @@ class Pipeline:
                 excluded=excluded,
             )
         )
+        promoted = self.generation.status
         self.generation = self.store.generation(self.generation.id)
+        self._following.hold(self.generation)
+        if self.generation.status != promoted:
+            self._release_old()
         self._excluded = [*self._excluded, *excluded]
         for note in notes:
             if note.file:
@@ -312,6 +377,11 @@ def opened(address: str | Path, program: Program) -> Lane:
     store = open_store(address)
     epoch = store.take_over()
     return Lane(store, epoch, store.open_generation(program.fingerprint, program.definition))
+
+
+def name_of(address: str | Path) -> str:
+    """What a pipeline is called as a follower: by the last part of where its store is."""
+    return str(address).rstrip("/").rpartition("/")[2]
 
 
 def _changes(notes: Sequence[StageNote]) -> dict[str, list[Run]]:

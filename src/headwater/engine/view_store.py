@@ -169,8 +169,10 @@ class ViewStore(ABC):
         """Raises `Fenced` if another driver has taken over since this epoch, for a driver with nothing to commit."""
 
     @abstractmethod
-    def open_generation(self, fingerprint: str, definition: Definition) -> Generation:
+    def open_generation(self, fingerprint: str, definition: Definition, *, fresh: bool = False) -> Generation:
         """The generation with this fingerprint, or a new one that is building until a commit promotes it.
+
+        With `fresh` it is a new one in any case, and one with this fingerprint is never continued.
 
         Others that are still building are given up; those that never had a batch leave nothing behind.
         """

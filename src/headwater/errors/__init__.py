@@ -31,6 +31,8 @@
     |  |- UnknownView
     |  |- ViewNotKept              a view that can be planned but not run; the others are kept up to date
     |  |- ViewFailed               an expression or operator of a view failed on the records of a batch
+    |  |- RecordsMissed            records that a pipeline still needed were deleted
+    |  |- HistoryGone              a view remembers records that are gone, so that it cannot be verified
     |  |- RecordFailed             a view fails on this record; the pipeline has stopped before it
     |  |- FunctionFailed           a function in Python raised, as a worker reports it
     |  |- OperatorFailed           a kernel refused a batch, as a worker reports it
@@ -45,6 +47,7 @@
     |  |  |- DiskFull
     |  |  |- LogBusy               another process holds the write lock of the log
     |  |  |- LogReplaced           the log's directory was deleted while it was open
+    |  |  |- LogUnavailable        the brokers that hold the log do not answer
     |  |  |- StorageFailed
     |  |  |- BlobMissing           a file of a pipeline is not there, or not any more
     |  |  |- ArchiveUnavailable    the archive of a topic does not answer, or refuses
@@ -61,6 +64,7 @@
     |  |  `- AnswerLost            a client's connection failed before its request was answered
     |  |  `- TargetFailed          a delivery to the target of a sink did not arrive, or may not have
     |  |     |- KeyRepeated        a view that is sunk by key has several rows of one key
+    |  |     |- MessageRefused     a receiver refuses one message, and would take others
     |  |     `- TableRemoved       the table of a sink's target does not exist any more
     |  |- Corrupt                  committed data cannot be read back: stop and repair
     |  |  `- StateCorrupt          state of a view cannot be read back: delete it, and it is rebuilt
@@ -91,6 +95,7 @@ from headwater.errors.log import (
     InvalidRecords,
     LogBusy,
     LogReplaced,
+    LogUnavailable,
     OutOfSequence,
     PositionGone,
     ReadOnly,
@@ -113,7 +118,7 @@ from headwater.errors.queries import (
     UnsupportedQuery,
 )
 from headwater.errors.requests import AnswerLost, Declined, Refused, RequestRefused, ServerUnavailable, TokensUnusable
-from headwater.errors.sinks import KeyRepeated, TableRemoved, TargetFailed
+from headwater.errors.sinks import KeyRepeated, MessageRefused, TableRemoved, TargetFailed
 from headwater.errors.sources import (
     CaptureDropped,
     CaptureOvertaken,
@@ -141,9 +146,11 @@ from headwater.errors.storage import (
 )
 from headwater.errors.views import (
     AlreadyRunning,
+    HistoryGone,
     InvariantBroken,
     NotYet,
     RecordFailed,
+    RecordsMissed,
     StateCorrupt,
     StoreBusy,
     StoreOutdated,
@@ -176,6 +183,7 @@ __all__ = [
     "FunctionFailed",
     "GroupActive",
     "HeadwaterError",
+    "HistoryGone",
     "Indeterminate",
     "InternalError",
     "InvalidName",
@@ -185,6 +193,8 @@ __all__ = [
     "KeyRepeated",
     "LogBusy",
     "LogReplaced",
+    "LogUnavailable",
+    "MessageRefused",
     "Missing",
     "NotYet",
     "OperatorBroken",
@@ -200,6 +210,7 @@ __all__ = [
     "ReadOnly",
     "RecordFailed",
     "RecordsGone",
+    "RecordsMissed",
     "Refused",
     "RejectedRecord",
     "RequestRefused",

@@ -221,6 +221,19 @@ class LogBusy(Determinate):
         self.path, self.seconds = path, seconds
 
 
+class LogUnavailable(Determinate):
+    """The brokers that hold the log do not answer, or refuse. Nothing was changed."""
+
+    code = "log_unavailable"
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(
+            f"The log {url} is unavailable: {reason}.",
+            hint="Check that the brokers run and that this machine can reach them, then try again.",
+        )
+        self.url, self.reason = url, reason
+
+
 class LogReplaced(Determinate):
     """The directory of an open log was deleted; there may be another log in its place."""
 

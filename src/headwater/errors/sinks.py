@@ -34,6 +34,15 @@ class TableRemoved(TargetFailed):
         super().__init__("The table was removed")
 
 
+class MessageRefused(TargetFailed):
+    """A receiver refuses this message, and would take others: sending it again is useless."""
+
+    code = "message_refused"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, "refused")
+
+
 class KeyRepeated(TargetFailed):
     """A view that is sunk by key has several rows of one key, so no target can hold it. `keys` has some of them."""
 

@@ -157,6 +157,34 @@ class ViewPositionGone(PositionGone):
         self.topic, self.position, self.earliest = view, position, earliest
 
 
+class RecordsMissed(UsageError):
+    """Records were deleted that a pipeline still needed, and its views cannot be kept up to date without them."""
+
+    code = "records_missed"
+
+    def __init__(self, pipeline: str, missed: Sequence[str]) -> None:
+        super().__init__(
+            f"The views of {pipeline!r} missed records that were deleted: {'; '.join(missed[:10])}.",
+            hint="Build the views again from what is kept (on_gone='rebuild'), or continue without these records "
+            "(on_gone='earliest'); both are options of hw.App. Higher hold_age_max and hold_bytes_max keep more.",
+        )
+        self.pipeline, self.missed = pipeline, tuple(missed)
+
+
+class HistoryGone(UsageError):
+    """A view cannot be compared with its SQL, because it remembers records that the log has deleted."""
+
+    code = "history_gone"
+
+    def __init__(self, view: str, reasons: Sequence[str]) -> None:
+        super().__init__(
+            f"View {view!r} can be neither proved nor disproved: it remembers records that are gone "
+            f"({'; '.join(reasons[:10])}).",
+            hint="Views of topics with views='forget' or with an archive can always be proved.",
+        )
+        self.view, self.reasons = view, tuple(reasons)
+
+
 class ViewPositionBetween(UsageError):
     """A view was never at a position: one batch took it from a position before to a position after."""
 

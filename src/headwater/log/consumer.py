@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Self
 
 from headwater.errors import ExternalError, Fenced, RecordsGone, UnknownTopic, UsageError
+from headwater.log.catalog import Wakes
 from headwater.log.commit import Committed, OffsetMove, Request
 from headwater.log.membership import Claim, Membership
 from headwater.log.options import LEASE, OnGone
@@ -17,7 +18,6 @@ from headwater.log.reading import FILES_OPEN_MAX, Batch, PartitionReader
 from headwater.log.topic import Topic
 from headwater.model.durations import Duration, duration_of, seconds_of
 from headwater.system.background import Background
-from headwater.system.wake import Wake
 
 RENEWALS_PER_LEASE = 3
 TOPICS_NOTICED_SECONDS = 1.0
@@ -38,7 +38,7 @@ class Consumer:
         membership: Membership,
         open_reader: Callable[[Topic, int], PartitionReader],
         submit: Callable[[Request], Committed],
-        wake: Wake,
+        wake: Wakes,
         *,
         lease: Duration = LEASE,
         on_gone: OnGone = "fail",

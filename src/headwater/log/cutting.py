@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -32,12 +32,21 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The end of a batch, how many records it has, when the last of them was committed, and where they are."""
+    """The end of a batch, how many records it has, when the last of them was committed, and where they are.
+
+    `forgotten`: records of earlier batches that do not count any more from its end on; see `Followers.trimmed`.
+    """
 
     end: Position
     records: int = 0
     committed_at: datetime | None = None
     ranges: Sequence[OffsetRange] = ()
+    forgotten: Sequence[OffsetRange] = ()
+
+    @property
+    def rows(self) -> int:
+        """About how many rows a batch has to do with."""
+        return self.records + sum(one.end - one.first for one in self.forgotten)
 
 
 class Cutter(Protocol):
@@ -46,5 +55,13 @@ class Cutter(Protocol):
     def cut(self, start: Position, end: Position, rows_max: int) -> Cut:
         """A batch that ends with the commit that brings it to `rows_max` records, or at `end`; it splits no commit.
 
-        It ends no earlier than compaction has been: before that, records are missing that newer ones have replaced.
+        It ends no earlier than compaction has been: before that, records are missing that newer ones have replaced. The
+        first batch begins with what is kept. Later ones raise `RecordsGone` or `PositionGone` if records between them
+        and the one before, or records that they have to forget, are not there any more.
+        """
+
+    def begin(self, start: Position, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Says at which offset of a topic and partition the batch begins that begins at a position.
+
+        It is for a pipeline that begins with what is kept, or continues although records are gone.
         """

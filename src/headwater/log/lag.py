@@ -20,11 +20,12 @@ class LagLimits:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """One group in one partition.
+    """One group, or another follower, in one partition.
 
     `seconds` is how long ago the oldest unread record was received (to the precision of a segment once that is
     sealed). `gone` counts unread records that retention has deleted. `risk` is 1 when the next unread record is about
-    to be deleted, None where nothing is ever deleted.
+    to be deleted, None where nothing is ever deleted. `kind` is that of the follower, whose name is in `group`; `held`
+    counts the bytes that retention would delete if this follower, or others with it, did not need them.
     """
 
     group: str
@@ -38,6 +39,8 @@ class Lag:
     seconds: float
     gone: int
     risk: float | None
+    kind: str = "group"
+    held: int = 0
 
     def alarms(self, limits: LagLimits) -> list[str]:
         """Why somebody should look, in words; empty if all is well."""

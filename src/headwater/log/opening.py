@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -68,7 +69,7 @@ def open_log(
     durability: Durability = "fsync",
     upkeep: bool = True,
 ) -> Log:
-    """Opens the log at a path or a `file:` URL, or creates it there. Raises `UsageError` for any other URL.
+    """Opens the log at a path, a `file:` or a `kafka:` URL, or creates it there. Raises `UsageError` for another URL.
 
     `durability="os"` leaves it to the operating system when bytes reach the disk: faster, and a power cut may lose or
     damage the newest commits; a killed process loses nothing. `upkeep=False` leaves sealing, retention and compaction
@@ -104,4 +105,31 @@ def _open_directory(
     return EmbeddedLog(place, create=create, durability=durability, upkeep=upkeep and how.creates)
 
 
-_OPENERS: dict[str, Callable[[str, bool, Durability, bool], Log]] = {"file": _open_file}
+def _open_kafka(url: str, create: bool, durability: Durability, upkeep: bool) -> Log:  # noqa: FBT001
+    if durability != "fsync":
+        raise UsageError(
+            f"A log on Kafka has no durability {durability!r}.",
+            hint="How many brokers have a record before it is acknowledged is a setting of Kafka: min.insync.replicas.",
+        )
+    try:
+        # The driver is an extra, and loaded only by those who use it.
+        kafka = import_module("headwater.log.kafka.log")
+    except ModuleNotFoundError as error:
+        if error.name != "confluent_kafka":
+            raise
+        raise UsageError(
+            "A log on Kafka needs confluent-kafka.", hint="Install it: pip install 'headwater[kafka]'."
+        ) from error
+    how = opening()
+    try:
+        log: Log = kafka.open_kafka(
+            url, how.base or Path(), create=create and how.creates, upkeep=upkeep and how.creates
+        )
+    except UsageError:
+        if how.creates or how.stand_in is None:
+            raise
+        return EmbeddedLog(how.stand_in, create=create, durability=durability, upkeep=False)
+    return log
+
+
+_OPENERS: dict[str, Callable[[str, bool, Durability, bool], Log]] = {"file": _open_file, "kafka": _open_kafka}

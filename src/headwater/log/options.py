@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
 
 from headwater.errors import UsageError
-from headwater.log.topic import DURATIONS, Cleanup
+from headwater.log.topic import DURATIONS, Cleanup, Memory
 from headwater.model.durations import Duration, duration_of
 from headwater.model.position import Position
 from headwater.system.objects.port import parse_store_url
@@ -30,6 +30,9 @@ class TopicOptions(TypedDict, total=False):
     segment_age_max: Duration
     tombstone_grace: Duration
     archive: str | Path | None
+    hold_age_max: Duration | None
+    hold_bytes_max: int | None
+    views: Memory
 
 
 class ProducerOptions(TypedDict, total=False):

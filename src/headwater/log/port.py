@@ -15,6 +15,7 @@ from headwater.errors import UsageError
 from headwater.log.bookmarks import Bookmarks
 from headwater.log.commit import AppendPosition, Commit, OnConflict
 from headwater.log.cutting import Cutter
+from headwater.log.followers import Followers, NoFollowers
 from headwater.log.maintenance import Maintenance
 from headwater.log.reading import Batch
 from headwater.log.size import PartitionSize
@@ -276,6 +277,11 @@ class Log(ABC):
     @abstractmethod
     def lag(self, group: str | None = None) -> list[Lag]:
         """How far each group is behind, per partition. Raises `UnknownGroup`."""
+
+    @property
+    def followers(self) -> Followers:
+        """Who reads topics and how far they have come, and what is kept for them."""
+        return NoFollowers()
 
     # Where it is, and how
 

@@ -18,6 +18,11 @@ from headwater.model.record import SYSTEM_COLUMNS
 from headwater.system.names import check_name
 
 Cleanup = Literal["delete", "compact", "none"]
+Memory = Literal["forget", "keep"]
+"""What views over a topic do when retention deletes records: forget them as well, or keep what they made of them."""
+History = Literal["all", "newest", "archive", "forget", "keep"]
+"""What views see of a topic's past: everything, the newest record per key, everything because old records move to an
+archive, or, where retention deletes records, one of `Memory`."""
 PARTITIONS_MAX = 4096
 # 64 MiB seals in about half a second and is what Parquet readers like; see docs/benchmarks.md.
 SEGMENT_BYTES_DEFAULT = 64 << 20
@@ -29,7 +34,11 @@ DEAD_LETTER_SCHEMA = parse_ddl(
 )
 
 
-DURATIONS = ("retention_age", "segment_age_max", "tombstone_grace")
+HOLD_AGE_DEFAULT = timedelta(days=7)
+HOLD_BYTES_DEFAULT = 16 << 30
+"""How much longer than its retention, and how much more, a topic keeps for followers that are behind."""
+
+DURATIONS = ("retention_age", "segment_age_max", "tombstone_grace", "hold_age_max")
 """The settings that are durations."""
 
 
@@ -42,6 +51,12 @@ class TopicSettings:
 
     With an `archive` (a path, or a URL with file: or s3:) sealed segments move there. Nothing is deleted then, and
     retention says what stays on this machine as well.
+
+    Records that retention would delete, and tombstones that compaction would drop, wait for followers that still need
+    them: at most `hold_age_max` longer, and at most `hold_bytes_max` of them (None: no limit).
+
+    `views` says what deleting records means for views: they `forget` them, so that a view is its SQL over what the log
+    keeps; or they `keep` what they made of them.
     """
 
     retention_age: timedelta | None = None
@@ -52,11 +67,18 @@ class TopicSettings:
     segment_age_max: timedelta = timedelta(days=1)
     tombstone_grace: timedelta = timedelta(days=1)
     archive: str | None = None
+    hold_age_max: timedelta | None = HOLD_AGE_DEFAULT
+    hold_bytes_max: int | None = HOLD_BYTES_DEFAULT
+    views: Memory = "forget"
 
     def check(self, *, key: tuple[str, ...]) -> TopicSettings:
         """The settings themselves. Raises `UsageError` for a combination that has no meaning."""
         if self.cleanup not in get_args(Cleanup):
             raise UsageError(f"{self.cleanup!r} is not a way to clean up.", hint="Use 'delete', 'compact' or 'none'.")
+        if self.views not in get_args(Memory):
+            raise UsageError(f"Invalid views={self.views!r}: expected 'forget' or 'keep'.")
+        if self.hold_bytes_max is not None and not is_whole(self.hold_bytes_max, 0):
+            raise UsageError(f"hold_bytes_max must be a number of bytes, not {self.hold_bytes_max!r}.")
         if self.cleanup == "compact" and not key:
             raise UsageError("A topic without a key cannot be compacted.", hint="Give it key columns: key='id'.")
         limited = self.retention_age is not None or self.retention_bytes is not None
@@ -117,6 +139,37 @@ class Topic:
     def division(self) -> tuple[str, ...]:
         """The columns whose values decide on a record's partition; none if records go to one after the other."""
         return self.partition_by or self.key
+
+    @property
+    def deletes(self) -> bool:
+        """Whether retention, or the cap of the log, may delete its records."""
+        return self.settings.cleanup == "delete" and self.settings.archive is None
+
+    @property
+    def keeps_in_views(self) -> bool:
+        """Whether views remember what they made of records that are deleted."""
+        return self.deletes and self.settings.views == "keep"
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether the cap of the log may delete its records.
+
+        A row of a table that has not changed lately is no less true: only a retention of its own deletes it.
+        """
+        return self.deletes and (not self.key or self._has_retention)
+
+    @property
+    def _has_retention(self) -> bool:
+        return self.settings.retention_age is not None or self.settings.retention_bytes is not None
+
+    @property
+    def history(self) -> History:
+        """What views see of its past."""
+        if self.settings.archive is not None:
+            return "archive"
+        if self.settings.cleanup == "compact":
+            return "newest"
+        return self.settings.views if self.deletes and self._has_retention else "all"
 
     @property
     def roll_bytes(self) -> int:

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from headwater.errors import InternalError, Refused
 from headwater.server import (
+    alerts,
     candidates,
     dead_letters,
     flow,
@@ -24,7 +25,7 @@ from headwater.server import (
     records,
     topics,
     views,
-)  # fmt: skip
+)
 from headwater.server.answers import answer, failure
 from headwater.server.console_files import serve_file
 from headwater.server.endpoint import Call, Endpoint, json_answer
@@ -41,6 +42,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *topics.ENDPOINTS,
     *records.ENDPOINTS,
     *groups.ENDPOINTS,
+    *alerts.ENDPOINTS,
     *hooks.ENDPOINTS,
     *views.ENDPOINTS,
     *pipelines.ENDPOINTS,

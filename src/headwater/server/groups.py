@@ -23,7 +23,7 @@ from headwater.server.shapes import NUMBER, POSITION, POSITION_TEXT, TEXT, WHOLE
 TAG = "Groups"
 LAG = thing(
     group=TEXT, topic=TEXT, partition=WHOLE, member=maybe(TEXT), offset=WHOLE, end=WHOLE, records=WHOLE, bytes=WHOLE,
-    seconds=NUMBER, gone=WHOLE, risk=maybe(NUMBER), alarms=many(TEXT),
+    seconds=NUMBER, gone=WHOLE, risk=maybe(NUMBER), kind=TEXT, held=WHOLE, alarms=many(TEXT),
 )  # fmt: skip
 MEMBER = thing(name=TEXT, topics=many(TEXT), lease_left_seconds=NUMBER)
 DETAIL = thing(position=POSITION, group=TEXT, members=many(MEMBER), partitions=many(LAG))

@@ -100,6 +100,7 @@ def families(service: Service) -> Iterator[Family]:
         [({"part": part}, size.bytes) for part, size in service.history.sizes.state.items()],
     )
     yield from _lag(log.lag())
+    yield from _followers(log.followers.lag())
     if service.app.sinks:
         yield from _sinks(service)
     yield gauge("headwater_excluded_records", "Records that views refuse.", [({}, len(reader.excluded()))])
@@ -118,6 +119,21 @@ def _lag(lag: list[Lag]) -> Iterator[Family]:
     yield gauge("headwater_lag_risk", about, [(at, one.risk) for at, one in pairs if one.risk is not None])
     about = "Records that retention deleted before a group read them, until it continues behind them."
     yield gauge("headwater_lag_gone_records", about, [(at, one.gone) for at, one in pairs])
+
+
+def _followers(lag: list[Lag]) -> Iterator[Family]:
+    labels = [{"follower": one.group, "kind": one.kind, "topic": one.topic, "partition": one.partition} for one in lag]
+    pairs = list(zip(labels, lag, strict=True))
+    about = "Records a follower, such as a pipeline, has not read."
+    yield gauge("headwater_follower_lag_records", about, [(at, one.records) for at, one in pairs])
+    about = "Age of the oldest of them."
+    yield gauge("headwater_follower_lag_seconds", about, [(at, one.seconds) for at, one in pairs])
+    about = "Bytes that are older than the retention and kept for followers that have not read them."
+    yield gauge("headwater_follower_held_bytes", about, [(at, one.held) for at, one in pairs])
+    about = "Part of the retention and its limits that a follower has used up; 1: records are about to be deleted."
+    yield gauge("headwater_follower_risk", about, [(at, one.risk) for at, one in pairs if one.risk is not None])
+    about = "Records that were deleted although a follower still needed them."
+    yield gauge("headwater_follower_missed_records", about, [(at, one.gone) for at, one in pairs])
 
 
 def _sinks(service: Service) -> Iterator[Family]:

@@ -119,6 +119,7 @@ def verification_json(found: Verification) -> dict[str, object]:
         "equal": found.equal,
         "doubles_within": found.doubles_within,
         "decided_by": list(found.decided_by),
+        "since": {topic: {str(part): first for part, first in one.items()} for topic, one in found.since.items()},
         "excluded": [
             {"topic": row.topic, "partition": row.partition, "offset": row.offset, "reason": row.reason}
             for row in found.excluded

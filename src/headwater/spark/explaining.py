@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from headwater.engine.explanation import Explanation, Input, Operator, Origin
+from headwater.log.topic import History, Topic
 from headwater.spark import flow
 from headwater.spark.catalyst import Expression
 from headwater.spark.wording import condition, label, short
 from headwater.views.kernel import Work
 
+HISTORY_SHOWN: Mapping[History, str] = {
+    "all": "",
+    "archive": "",
+    "newest": "",
+    "forget": "forgets what retention deletes",
+    "keep": "keeps what it made of records that retention deletes",
+}
+"""What views see of a topic's past, where that is not everything that a query sees."""
 
-def explain(given: flow.Flow) -> Explanation:
+
+def explain(given: flow.Flow, topics: Mapping[str, Topic]) -> Explanation:
     """The operators of all views, without the size of their state."""
     operators = {number: _operator(given, one) for number, one in given.operators.items()}
     views = {one.view: number for number, one in given.operators.items() if one.view is not None}
-    origins = {number: _origin(source) for number, source in given.sources.items()}
+    origins = {number: _origin(source, topics) for number, source in given.sources.items()}
     return Explanation(views, origins, operators)
 
 
-def _origin(source: flow.Source) -> Origin:
+def _origin(source: flow.Source, topics: Mapping[str, Topic]) -> Origin:
     if source.topic is not None:
-        return Origin(source.number, f"topic {source.topic}")
+        note = HISTORY_SHOWN[topics[source.topic].history]
+        return Origin(source.number, f"topic {source.topic}{f' ({note})' if note else ''}")
     rows = 0 if source.constant is None else source.constant.num_rows
     return Origin(source.number, f"{rows} constant {'row' if rows == 1 else 'rows'}")
 

@@ -8,9 +8,10 @@ from functools import reduce
 from headwater.spark.choosing import choose
 from headwater.spark.flow import Flow
 from headwater.spark.fusing import fuse
-from headwater.spark.pruning import prune_operators, prune_sources
+from headwater.spark.pruning import prune_operators, prune_projections, prune_sources
 
 PASSES: tuple[Callable[[Flow], Flow], ...] = (
+    prune_projections,
     prune_operators,
     # What a table does not keep need not be read for it.
     prune_sources,

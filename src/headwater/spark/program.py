@@ -109,6 +109,11 @@ class Program:
         return sorted({source.topic for source in self.flow.sources.values() if source.topic})
 
     @property
+    def topics_by_name(self) -> Mapping[str, Topic]:
+        """All topics that views may read."""
+        return self._topics
+
+    @property
     def tasks(self) -> int:
         return max(2, self.session.sparkContext.defaultParallelism)
 
@@ -117,7 +122,7 @@ class Program:
         return Definition(
             VERSION,
             {name: DefinedView(view.sql, view.schema, tuple(view.reads)) for name, view in self.views.items()},
-            {name: DefinedTopic(format_ddl(self._topics[name].schema), self._topics[name].key) for name in self.topics},
+            {name: _defined(self._topics[name]) for name in self.topics},
             {function.name: function.fingerprint for function in self._functions},
             self._explanation,
         )
@@ -125,7 +130,7 @@ class Program:
     @cached_property
     def _explanation(self) -> Explanation:
         # For readers that have no Spark to ask.
-        return explain(self.flow)
+        return explain(self.flow, self.topics_by_name)
 
     @property
     def fingerprint(self) -> str:
@@ -275,6 +280,10 @@ class Program:
         if reference not in self._relations:
             self._relations[reference] = self._planner.topics.relation(self._topics[reference.name], reference)
         return as_read(self._relations[reference], scan.output).known_as(scan.output, self.catalyst.alias)
+
+
+def _defined(topic: Topic) -> DefinedTopic:
+    return DefinedTopic(format_ddl(topic.schema), topic.key, topic.settings.views)
 
 
 def _names(view: str, output: Sequence[Expression]) -> list[str]:

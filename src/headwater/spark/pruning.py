@@ -8,7 +8,12 @@ from dataclasses import replace
 import pyarrow as pa
 
 from headwater.spark.catalyst import Expression
-from headwater.spark.flow import Branch, Edge, Expand, Filter, Flow, Generate, LinearStep, Operator, Source
+from headwater.spark.flow import Branch, Edge, Expand, Filter, Flow, Generate, LinearStep, Operator, Project, Source
+
+
+def prune_projections(flow: Flow) -> Flow:
+    """Drops columns of projections that nothing after them uses, so that what they are made of need not be there."""
+    return replace(flow, edges=tuple(_with_used_projections(edge) for edge in flow.edges))
 
 
 def prune_operators(flow: Flow) -> Flow:
@@ -30,6 +35,18 @@ def expressions_of(edge: Edge) -> Iterator[Expression]:
     yield from edge.columns
     for step in edge.branch.steps:
         yield from _parts(step)
+
+
+def _with_used_projections(edge: Edge) -> Edge:
+    used = {identity for column in edge.columns for identity in column.references}
+    steps: list[LinearStep] = []
+    for step in reversed(edge.branch.steps):
+        kept = step
+        if isinstance(step, Project):
+            kept = Project([column for column in step.columns if column.identity in used])
+        used.update(identity for part in _parts(kept) for identity in part.references)
+        steps.append(kept)
+    return replace(edge, branch=replace(edge.branch, steps=tuple(reversed(steps))))
 
 
 def _narrowed_operator(flow: Flow, operator: Operator) -> Flow:

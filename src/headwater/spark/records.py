@@ -6,13 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.engine.batch import Batch
+from headwater.log.cutting import OffsetRange
 from headwater.log.opening import open_log
 from headwater.log.port import Log
+from headwater.model.position import Position
+from headwater.views.identity import number_keys
+from headwater.views.zset import WEIGHT
 
-OFFSET = "_offset"
+OFFSET, DELETED = "_offset", "_deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,10 @@ def read(sources: Sequence[StageSource], batch: Batch, task: int) -> Iterator[tu
         for records in _read(topic, columns, batch, task):
             for source in readers:
                 yield source.number, records.select(list(source.columns))
+        for records in _forgotten(topic, columns, batch, task):
+            added = [WEIGHT] if WEIGHT in records.column_names else []
+            for source in readers:
+                yield source.number, records.select([*source.columns, *added])
 
 
 def _read(topic: str, columns: Sequence[str], batch: Batch, task: int) -> Iterator[pa.Table]:
@@ -47,6 +56,40 @@ def _read(topic: str, columns: Sequence[str], batch: Batch, task: int) -> Iterat
     for part in (one.share(task, batch.tasks) for one in batch.ranges if one.topic == topic):
         for found in log.batches(topic, start=part.first, end=part.end, columns=wanted, partition=part.partition):
             yield _without(found.records, topic, part.partition, batch)
+
+
+def _forgotten(topic: str, columns: Sequence[str], batch: Batch, task: int) -> Iterator[pa.Table]:
+    """A task's share of the records that do not count any more: of a stream retracted, of a table as tombstones."""
+    log, wanted = _log(*batch.log), list(dict.fromkeys([*columns, OFFSET]))
+    for one in batch.forgotten:
+        part = one.share(task, batch.tasks)
+        if one.topic != topic or part.first >= part.end:
+            continue
+        key = log.topic(topic).key
+        newer = _keys(log, one, key, batch) if key else None
+        for found in log.batches(topic, start=part.first, end=part.end, columns=wanted, partition=part.partition):
+            records = _without(found.records, topic, part.partition, batch)
+            if newer is None:
+                yield records.append_column(WEIGHT, pa.array(np.full(records.num_rows, -1, dtype=np.int64)))
+            else:
+                yield _deleted(records, key, newer)
+
+
+def _keys(log: Log, forgotten: OffsetRange, key: Sequence[str], batch: Batch) -> pa.Table:
+    """The keys of a partition that have a newer record than those that are forgotten."""
+    rest = log.batches(
+        forgotten.topic, start=forgotten.end, end=Position.parse(batch.end), columns=[*key, OFFSET],
+        partition=forgotten.partition,
+    )  # fmt: skip
+    found = [_without(one.records, forgotten.topic, forgotten.partition, batch).select(list(key)) for one in rest]
+    return pa.concat_tables(found) if found else log.topic(forgotten.topic).schema.empty_table().select(list(key))
+
+
+def _deleted(records: pa.Table, key: Sequence[str], newer: pa.Table) -> pa.Table:
+    """Tombstones in place of records, of those keys that have no newer one."""
+    old, new = number_keys([records, newer], [tuple(key), tuple(key)])
+    left = records.filter(pa.array(~np.isin(old, new)))
+    return left.set_column(left.column_names.index(DELETED), DELETED, pa.array(np.ones(left.num_rows, dtype=bool)))
 
 
 def _without(records: pa.Table, topic: str, partition: int, batch: Batch) -> pa.Table:

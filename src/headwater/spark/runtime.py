@@ -11,6 +11,7 @@ from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
 from headwater.engine.publication import Excluded
 from headwater.engine.rehearsal import rehearse
+from headwater.engine.remembered import Remembered
 from headwater.engine.sparkplace import SparkPlace
 from headwater.errors import ExternalError, HeadwaterError
 from headwater.log.port import Log
@@ -102,10 +103,17 @@ class Runtime:
 
     def explain(self) -> Explanation:
         """The operators of all views."""
-        return explain(self.program.flow)
+        return explain(self.program.flow, self.program.topics_by_name)
 
-    def verify(self, view: str, content: pa.Table, position: Position, excluded: Sequence[Excluded]) -> Verification:
+    def verify(
+        self,
+        view: str,
+        content: pa.Table,
+        position: Position,
+        excluded: Sequence[Excluded],
+        remembered: Remembered | None = None,
+    ) -> Verification:
         """Compares the content of a view at a position with what its query gives."""
         if self._batches is None:
             self._batches = Batches(self.program, self._log, self._functions)
-        return self._batches.verify(view, content, position, excluded)
+        return self._batches.verify(view, content, position, excluded, remembered)

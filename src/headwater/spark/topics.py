@@ -84,6 +84,13 @@ def check_history(view: str, topic: Topic, reference: Reference) -> None:
             hint=f"Keep them: headwater log alter LOG {topic.name} --cleanup none.",
             view=view,
         )
+    if topic.key and topic.history == "forget":
+        raise UnsupportedQuery(
+            f"{reading}({topic.name!r})",
+            "retention deletes the older versions of its rows, and views forget them",
+            hint=f"Keep them: headwater log alter LOG {topic.name} --archive URL, or --views keep.",
+            view=view,
+        )
     for name in topic.schema.names:
         if name.lower() in _ADDED[reading]:
             raise InvalidQuery(

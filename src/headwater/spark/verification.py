@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 from headwater.engine.comparison import DOUBLES_WITHIN, Difference, differences, has_doubles, unexplained
 from headwater.engine.functions import Function
 from headwater.engine.publication import Excluded
+from headwater.engine.remembered import Remembered, Since
 from headwater.errors import HeadwaterError, ViewFailed
 from headwater.log.port import Log
 from headwater.log.topic import Topic
@@ -52,6 +53,7 @@ class Verification:
 
     Doubles may differ by `doubles_within`, relatively. `decided_by`: the rules that decided where SQL leaves the answer
     open. `excluded`: the records that were set aside because the view failed on them; both sides are without them.
+    `since`: the first offset that counts, by topic and partition, of topics of which the view does not see everything.
     """
 
     view: str
@@ -61,6 +63,7 @@ class Verification:
     doubles_within: float = DOUBLES_WITHIN
     decided_by: Sequence[str] = ()
     excluded: Sequence[Excluded] = ()
+    since: Since = field(default_factory=dict)
 
     @property
     def equal(self) -> bool:
@@ -77,6 +80,7 @@ class Prefix:
     topics: Mapping[str, tuple[Topic, pa.Table]]
     needed: frozenset[str] = field(default_factory=frozenset)
     records: Mapping[str, pa.Table] = field(default_factory=dict)
+    since: Since = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -107,15 +111,23 @@ class Batches:
         yield from self._settled(views, self._prefix(views, position, excluded))
 
     def verify(
-        self, view: str, content: pa.Table, position: Position, excluded: Sequence[Excluded] = ()
+        self,
+        view: str,
+        content: pa.Table,
+        position: Position,
+        excluded: Sequence[Excluded] = (),
+        remembered: Remembered | None = None,
     ) -> Verification:
-        """Compares the content of a view with what its query gives."""
-        prefix = self._prefix([view], position, excluded)
+        """Compares the content of a view with what its query gives over the records that it is made of.
+
+        Raises `HistoryGone` if some of these are not in the log any more.
+        """
+        prefix = self._prefix([view], position, excluded, remembered)
         needed = [planned for name, planned in self._program.views.items() if name in prefix.needed]
         rules = sorted({rule for planned in needed for rule in planned.rules})
         found, rows, decided = self._compare(view, content, prefix, rules)
         mine = [row for row in excluded if row.topic in prefix.topics]
-        return Verification(view, position, rows, found, decided_by=decided, excluded=mine)
+        return Verification(view, position, rows, found, decided_by=decided, excluded=mine, since=prefix.since)
 
     def _compare(
         self, view: str, content: pa.Table, prefix: Prefix, rules: Sequence[str]
@@ -185,18 +197,33 @@ class Batches:
                     frame = self._session.createDataFrame(table.combine_chunks(), schema=frame.schema)
                 frame.createOrReplaceTempView(f"`{name}`")
 
-    def _prefix(self, views: Collection[str], position: Position, excluded: Sequence[Excluded]) -> Prefix:
+    def _prefix(
+        self,
+        views: Collection[str],
+        position: Position,
+        excluded: Sequence[Excluded],
+        remembered: Remembered | None = None,
+    ) -> Prefix:
         needed = self._needed(views)
+        read = [topic.name for topic in self._log.topics() if topic.name in needed]
+
+        def since() -> Since:
+            return {} if remembered is None else remembered.since(", ".join(views), read, position)
+
+        counted = since()
         views_needed = [planned for name, planned in self._program.views.items() if name in needed]
         with_records = {reference.name for planned in views_needed for reference in planned.history}
         topics, records = {}, {}
         for topic in self._log.topics():
             if topic.name in needed:
                 mine = [row for row in excluded if row.topic == topic.name]
-                topics[topic.name] = topic, _rows(self._log, topic, position, mine)
+                first = counted.get(topic.name, {})
+                topics[topic.name] = topic, _rows(self._log, topic, position, mine, first)
                 if topic.name in with_records:
-                    records[topic.name] = _records(self._log, topic, position, mine)
-        return Prefix(topics, frozenset(needed), records)
+                    records[topic.name] = _records(self._log, topic, position, mine, first)
+        # Retention may have deleted some of them while they were read.
+        since()
+        return Prefix(topics, frozenset(needed), records, counted)
 
     def _past(self, reference: Reference, prefix: Prefix) -> DataFrame:
         topic, _ = prefix.topics[reference.name]
@@ -237,19 +264,23 @@ def _in_doubles(content: pa.Table) -> bool:
     return any(has_doubles(column.type) for column in content.schema)
 
 
-def _rows(log: Log, topic: Topic, position: Position, excluded: Sequence[Excluded]) -> pa.Table:
+def _rows(
+    log: Log, topic: Topic, position: Position, excluded: Sequence[Excluded], first: Mapping[int, int]
+) -> pa.Table:
     """A topic as a query sees it: a stream's records, or a table's newest row per key."""
-    if topic.key and not excluded:
+    if topic.key and not excluded and not first:
         return log.table(topic.name, at=position).select(topic.schema.names)
-    records = _records(log, topic, position, excluded)
+    records = _records(log, topic, position, excluded, first)
     if topic.key:
         records = _newest(records, topic)
     return records.select(topic.schema.names)
 
 
-def _records(log: Log, topic: Topic, position: Position, excluded: Sequence[Excluded]) -> pa.Table:
-    """The records of a topic but those that views refuse."""
-    records = log.scan(topic.name, end=position)
+def _records(
+    log: Log, topic: Topic, position: Position, excluded: Sequence[Excluded], first: Mapping[int, int]
+) -> pa.Table:
+    """The records of a topic, from some offsets on, but those that views refuse."""
+    records = log.scan(topic.name, start=first or "earliest", end=position)
     for row in excluded:
         mine = pc.and_(pc.equal(records["_partition"], row.partition), pc.equal(records["_offset"], row.offset))
         records = records.filter(pc.invert(mine))

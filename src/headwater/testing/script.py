@@ -221,8 +221,10 @@ def _topics(script: Script) -> None:
         "accounts", "id bigint, balance bigint", key="id", partitions=2, cleanup="compact",
         segment_bytes_max=SMALL_SEGMENT, tombstone_grace=RETENTION_AGE,
     )  # fmt: skip
-    script.create("events", "id bigint, note string", retention_age=RETENTION_AGE, segment_bytes_max=SMALL_SEGMENT)
-    script.create("ring", "id bigint, note string", retention_bytes=RETENTION_BYTES)
+    script.create(
+        "events", "id bigint, note string", retention_age=RETENTION_AGE, segment_bytes_max=SMALL_SEGMENT, hold_age_max=0
+    )
+    script.create("ring", "id bigint, note string", retention_bytes=RETENTION_BYTES, hold_bytes_max=0)
     script.create("copies", "id bigint, note string", partitions=2, cleanup="none")
     script.create("doomed", "id bigint, note string", partitions=2)
 

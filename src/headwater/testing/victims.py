@@ -50,7 +50,7 @@ def create_topics(directory: Path) -> None:
         log.create("credits", move, partitions=2, **KEPT)
         log.create("numbered", "writer string, n bigint, note string", **KEPT)
         log.create("latest", "writer string, slot int, n bigint", key=("writer", "slot"), **COMPACTED)
-        log.create("ring", "n bigint, note string", retention_bytes=RING_BYTES)
+        log.create("ring", "n bigint, note string", retention_bytes=RING_BYTES, hold_bytes_max=0)
 
 
 def append(victim: Victim) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from headwater.engine.sinks import feed
 from headwater.log.opening import open_log
+from headwater.testing.kafka import KafkaCluster
 from tests.contract.sinks.feeding import Keyed
 from tests.contract.sinks.keyed import MemorySystem, System
 from tests.contract.sinks.opensearch import OpenSearchSystem, stop_opensearch
@@ -70,9 +72,13 @@ def servers() -> Iterator[None]:
     stop_opensearch()
 
 
-@pytest.fixture(params=sorted(SYSTEMS))
+@pytest.fixture(params=sorted([*SYSTEMS, "topic-kafka"]))
 def system(request: pytest.FixtureRequest) -> Iterator[System]:
-    made = SYSTEMS[request.param]()
+    if request.param == "topic-kafka":
+        cluster: KafkaCluster = request.getfixturevalue("kafka_cluster")
+        made: System = TopicSystem("rows", cluster.url(uuid.uuid4().hex[:8]))
+    else:
+        made = SYSTEMS[request.param]()
     yield made
     made.close()
 

@@ -20,10 +20,10 @@ class TopicSystem(System):
 
     refuses: ClassVar[bool] = False
 
-    def __init__(self, written: Format) -> None:
+    def __init__(self, written: Format, url: str | None = None) -> None:
         self._format: Format = written
         self._place = tempfile.TemporaryDirectory(prefix="hw")
-        self.log = open_log(Path(self._place.name) / "log", upkeep=False)
+        self.log = open_log(url or Path(self._place.name) / "log", upkeep=False)
 
     def target(self) -> Target:
         return Topic("texts", log=self.log, format=self._format)

@@ -51,6 +51,9 @@ class Runtime:
     def __init__(self, program: Program) -> None:
         self.program = program
 
+    def defines(self, definition: object) -> bool:
+        return True
+
 
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch) -> Program:

@@ -24,7 +24,9 @@ class Runtime:
     def defines(self, definition: object) -> bool:
         return True
 
-    def verify(self, view: str, content: object, position: Position, excluded: object) -> Verification:
+    def verify(
+        self, view: str, content: object, position: Position, excluded: object, remembered: object
+    ) -> Verification:
         return Verification(view, position, 2, self._differences)
 
 

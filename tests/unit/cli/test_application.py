@@ -35,7 +35,7 @@ ARGUMENTS: dict[str, list[object]] = {
     "iceberg": ["t", "--catalog", "sqlite:///c.db", "--table", "a.t"],
     "groups reset": ["g", "--to", "earliest"],
     **{name: ["g"] for name in ("groups show", "groups delete")},
-    **{name: ["t"] for name in ("drop", "describe", "read", "seal", "compact")},
+    **{name: ["t"] for name in ("drop", "describe", "read", "seal", "compact", "release")},
 }
 
 

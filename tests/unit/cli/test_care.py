@@ -58,6 +58,7 @@ def test_compact_is_for_topics_that_want_it(headwater: Run, directory: Path, log
 
 
 def test_retain_says_what_it_did(headwater: Run, directory: Path, log: EmbeddedLog) -> None:
+    log.alter("orders", retention_age="1000d")
     log.append("orders", [{"id": number} for number in range(5)], partition=0)
     log.seal("orders")
     capped = headwater("log", "retain", directory, "--bytes-max", "1B", "--yes")
@@ -79,6 +80,7 @@ def test_retain_says_what_it_did(headwater: Run, directory: Path, log: EmbeddedL
 def test_retain_asks_before_a_new_limit_costs_records(
     headwater: Run, directory: Path, log: EmbeddedLog, answer: str, left: int
 ) -> None:
+    log.alter("orders", retention_age="1000d")
     log.append("orders", [{"id": number} for number in range(5)], partition=0)
     log.seal("orders")
     ran = headwater("log", "retain", directory, "--bytes-max", "1B", answer=answer)

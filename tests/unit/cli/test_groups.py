@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.model.position import Position
 from tests.unit.cli.conftest import Run
 
 
@@ -23,11 +24,17 @@ def behind(log: EmbeddedLog) -> EmbeddedLog:
     return log
 
 
-@pytest.mark.parametrize("command", [("groups", "list"), ("lag",)])
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("groups", "list"), "The log has no consumer groups yet.\n"),
+        (("lag",), "The log has no followers yet: neither consumer groups nor pipelines.\n"),
+    ],
+)
 @pytest.mark.usefixtures("log")
-def test_a_log_without_groups(headwater: Run, directory: Path, command: tuple[str, ...]) -> None:
+def test_a_log_without_groups(headwater: Run, directory: Path, command: tuple[str, ...], said: str) -> None:
     ran = headwater("log", *command, directory)
-    assert (ran.code, ran.out, ran.err) == (0, "", "The log has no consumer groups yet.\n")
+    assert (ran.code, ran.out, ran.err) == (0, "", said)
     assert headwater("log", *command, directory, "--json").out == ""
 
 
@@ -46,8 +53,8 @@ def test_lag_is_shown_by_partition(headwater: Run, directory: Path) -> None:
     ran = headwater("log", "lag", directory, "billing")
     assert (ran.code, ran.err) == (0, "")
     _, first, second = (line.split() for line in ran.out.splitlines())
-    assert first[:6] == ["billing", "orders", "0", "1", "3", "2"]
-    assert second[:6] == ["billing", "orders", "1", "0", "5", "5"]
+    assert first[:7] == ["billing", "group", "orders", "0", "1", "3", "2"]
+    assert second[:7] == ["billing", "group", "orders", "1", "0", "5", "5"]
     assert [each["alarms"] for each in headwater("log", "lag", directory, "--json").objects()] == [[], []]
 
 
@@ -80,6 +87,7 @@ def test_records_that_were_missed_raise_an_alarm_in_any_case(
     headwater: Run, directory: Path, behind: EmbeddedLog
 ) -> None:
     behind.seal("orders")
+    behind.alter("orders", retention_age="1000d")
     behind.set_max_bytes(1)
     behind.upkeep()
     ran = headwater("log", "lag", directory)
@@ -92,7 +100,7 @@ def test_the_risk_of_losing_records_is_a_limit_of_your_own(
     headwater: Run, directory: Path, behind: EmbeddedLog, given: str, code: int
 ) -> None:
     size = sum(segment.bytes for segment in behind.segments("orders"))
-    behind.alter("orders", retention_bytes=size)
+    behind.alter("orders", retention_bytes=size, hold_bytes_max=0)
     ran = headwater("log", "lag", directory, "--alarm-risk", given)
     assert ran.code == code
     assert ("of the retention used up" in ran.err) == (code == 3)
@@ -117,6 +125,23 @@ def test_a_wrong_question_is_refused(
     assert complaint in ran.err
 
 
+@pytest.mark.usefixtures("behind")
+def test_pipelines_are_shown_and_can_be_released(headwater: Run, directory: Path, log: EmbeddedLog) -> None:
+    log.followers.hold("shop/1", "pipeline", Position.parse("1"), ["orders"])
+    ran = headwater("log", "lag", directory, "shop/1")
+    assert [line.split()[:4] for line in ran.out.splitlines()[1:]] == [
+        ["shop/1", "pipeline", "orders", "0"],
+        ["shop/1", "pipeline", "orders", "1"],
+    ]
+    assert "There is no follower 'shop/2'." in headwater("log", "release", directory, "shop/2", "--yes").err
+    declined = headwater("log", "release", directory, "shop/1", answer="n\n")
+    assert declined.code == 1
+    assert "Pipeline shop/1 reads orders. Remove it?" in declined.err
+    released = headwater("log", "release", directory, "shop/1", "--yes")
+    assert (released.code, released.err) == (0, "Nothing is kept for shop/1 any more.\n")
+    assert log.followers.find("shop/1") is None
+
+
 def offsets(log: EmbeddedLog) -> list[int]:
     return [lag.offset for lag in log.lag("billing")]
 
@@ -125,9 +150,9 @@ def offsets(log: EmbeddedLog) -> list[int]:
 def test_a_group_is_shown_with_its_members(headwater: Run, directory: Path, log: EmbeddedLog) -> None:
     ran = headwater("log", "groups", "show", directory, "billing")
     assert (ran.code, ran.err) == (0, "The group has no active members.\n")
-    assert [line.split()[:6] for line in ran.out.splitlines()[1:]] == [
-        ["billing", "orders", "0", "1", "3", "2"],
-        ["billing", "orders", "1", "0", "5", "5"],
+    assert [line.split()[:7] for line in ran.out.splitlines()[1:]] == [
+        ["billing", "group", "orders", "0", "1", "3", "2"],
+        ["billing", "group", "orders", "1", "0", "5", "5"],
     ]
     with log.consumer("ord*", group="billing", member="worker-1"):
         ran = headwater("log", "groups", "show", directory, "billing")

@@ -88,6 +88,7 @@ def test_ranges(headwater: Run, directory: Path, options: tuple[str, ...], found
 def test_one_partition_is_read_where_another_has_lost_the_offset(
     headwater: Run, directory: Path, log: EmbeddedLog
 ) -> None:
+    log.alter("orders", retention_age="1000d")
     log.append("orders", [{"id": 1}], partition=0)
     log.seal("orders")
     log.set_max_bytes(1)

@@ -117,7 +117,7 @@ def test_bytes_are_counted_over_all_unread_segments(log: EmbeddedLog) -> None:
 
 
 def test_what_retention_deleted_before_it_was_read_is_counted(log: EmbeddedLog, clock: ManualClock) -> None:
-    log.create("orders", "id bigint", segment_bytes_max=1, retention_age=HOUR)
+    log.create("orders", "id bigint", segment_bytes_max=1, retention_age=HOUR, hold_age_max=0)
     for number in range(3):
         log.append("orders", [{"id": number}])
     read_up_to(log, 1)
@@ -129,7 +129,7 @@ def test_what_retention_deleted_before_it_was_read_is_counted(log: EmbeddedLog, 
 
 
 def test_risk_is_the_part_of_the_retention_that_is_used_up(log: EmbeddedLog, clock: ManualClock) -> None:
-    log.create("orders", "id bigint", retention_age=4 * HOUR)
+    log.create("orders", "id bigint", retention_age=3 * HOUR, hold_age_max=HOUR, hold_bytes_max=0)
     log.append("orders", [{"id": 1}])
     read_up_to(log, 0)
     clock.advance(HOUR)

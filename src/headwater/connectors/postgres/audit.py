@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -33,10 +34,11 @@ from headwater.connectors.postgres.setup import NewSlot, create_slot
 from headwater.connectors.postgres.snapshot import Progress, blocks_of
 from headwater.connectors.postgres.tables import Table
 from headwater.engine.sources import TableAudit
-from headwater.errors import UsageError
+from headwater.errors import PositionGone, UsageError
 from headwater.log.port import Log
 
 WAIT_SECONDS_MAX = 60.0
+TRIES_MAX = 5
 # More keys than these, or longer ones, do not wait in a bookmark: the whole table is read instead.
 REPAIR_KEYS_MAX = 5000
 REPAIR_BYTES_MAX = 256 << 10
@@ -46,15 +48,13 @@ def audit(
     log: Log, options: CaptureOptions, tables: Sequence[Table], *, repair: bool, progress: Progress
 ) -> list[TableAudit]:
     """Compares tables, all at one place. With `repair`, asks for the keys that differ. Raises `UsageError`."""
-    slot = create_slot(options, temporary=True)
-    try:
-        _wait(log, options, slot.start)
-        with options.address.connect() as connection:
-            compared = [_audited(connection, log, table, slot, progress) for table in tables]
-    except psycopg.Error as error:
-        raise options.address.failed(error) from error
-    finally:
-        slot.connection.finish()
+    for _ in range(TRIES_MAX - 1):
+        # Compaction has removed rows as they were at that place: there is a newer one.
+        with suppress(PositionGone):
+            compared = _all_audited(log, options, tables, progress)
+            break
+    else:
+        compared = _all_audited(log, options, tables, progress)
     found: list[TableAudit] = []
     for table, (result, wrong) in zip(tables, compared, strict=True):
         repairing = repair and not result.equal
@@ -62,6 +62,21 @@ def audit(
             _repair(log, options, table, [*wrong.missing, *wrong.different, *wrong.extra])
         found.append(replace(result, repairing=repairing))
     return found
+
+
+def _all_audited(
+    log: Log, options: CaptureOptions, tables: Sequence[Table], progress: Progress
+) -> list[tuple[TableAudit, Differences]]:
+    """Compares all tables as they are now. Raises `PositionGone` if compaction has overtaken it."""
+    slot = create_slot(options, temporary=True)
+    try:
+        _wait(log, options, slot.start)
+        with options.address.connect() as connection:
+            return [_audited(connection, log, table, slot, progress) for table in tables]
+    except psycopg.Error as error:
+        raise options.address.failed(error) from error
+    finally:
+        slot.connection.finish()
 
 
 def _audited(

@@ -19,9 +19,11 @@ from headwater.cdc.postgres.relations import Relation
 from headwater.cdc.postgres.texts import to_texts
 from headwater.connectors.postgres.occurrences import ROW
 from headwater.connectors.postgres.tables import Table
+from headwater.errors import PositionGone
 from headwater.log.port import Log
 from headwater.log.reading import Batch
 from headwater.model.hashing import hash_columns
+from headwater.model.position import Position
 
 _PLACE = ["_offset", "_deleted", "_headers"]
 
@@ -38,8 +40,9 @@ def rows_at(log: Log, table: Table, lsn: Lsn) -> LogSide:
     """The rows that a topic has after everything that ended at a place of the WAL or before.
 
     Reads the topic twice and keeps keys and digests only: first to find the newest record of each key, then its row.
+    Raises `PositionGone` if compaction may have removed some of them for newer ones.
     """
-    newest = _newest(log, table, lsn)
+    newest, later = _newest(log, table, lsn)
     names = [name for name in table.relation.names if name in log.topic(table.topic).schema.names]
     wanted = list(dict.fromkeys([*table.topic_key, *([] if table.counted else names), *_PLACE]))
     keys, found = [_empty(log, table)], [np.empty(0, DIGEST)]
@@ -51,6 +54,9 @@ def rows_at(log: Log, table: Table, lsn: Lsn) -> LogSide:
         rows = batch.records.filter(pa.array(chosen)).combine_chunks()
         keys.append(rows.select(list(table.topic_key)))
         found.append(_content(rows, table))
+    compacted = log.compacted([table.topic])
+    if any(position <= compacted for position in later):
+        raise PositionGone(table.topic, str(lsn), str(compacted), "compaction")
     return LogSide(pa.concat_tables(keys).combine_chunks(), np.concatenate(found))
 
 
@@ -59,12 +65,18 @@ def _empty(log: Log, table: Table) -> pa.Table:
     return pa.schema([schema.field(name).with_nullable(True) for name in table.topic_key]).empty_table()
 
 
-def _newest(log: Log, table: Table, lsn: Lsn) -> dict[int, npt.NDArray[np.int64]]:
-    """The offsets, by partition, of the newest record of each key that has a row at the place."""
+def _newest(log: Log, table: Table, lsn: Lsn) -> tuple[dict[int, npt.NDArray[np.int64]], Sequence[Position]]:
+    """The offsets, by partition, of the newest record of each key that has a row at the place.
+
+    Also the position of the first record of each partition that came after the place.
+    """
+    later: dict[int, Position] = {}
     found: dict[int, npt.NDArray[np.int64]] = {}
     seen: dict[int, list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]]] = {}
-    for batch in log.batches(table.topic, columns=[*table.topic_key, *_PLACE]):
+    for batch in log.batches(table.topic, columns=[*table.topic_key, *_PLACE, "_partition", "_commit"]):
         counts = _until(batch, lsn)
+        if batch.partition not in later and not counts.all():
+            later[batch.partition] = log.positions(batch.records.slice(int(np.argmin(counts)), 1))[0]
         rows = batch.records.filter(pa.array(counts))
         hashed = np.asarray(hash_columns([rows[name] for name in table.topic_key]), np.uint64)
         deleted = rows["_deleted"].to_numpy(zero_copy_only=False)
@@ -76,7 +88,7 @@ def _newest(log: Log, table: Table, lsn: Lsn) -> dict[int, npt.NDArray[np.int64]
         last = np.append(hashed[order][1:] != hashed[order][:-1], True)[: len(order)]
         chosen = order[last]
         found[partition] = offsets[chosen[~deleted[chosen].astype(np.bool_)]]
-    return found
+    return found, list(later.values())
 
 
 def _until(batch: Batch, lsn: Lsn) -> npt.NDArray[np.bool_]:

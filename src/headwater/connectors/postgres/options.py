@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TypedDict
+from typing import Literal, TypedDict, get_args
 
 from headwater.connectors.capture.lifecycle import Life
 from headwater.connectors.postgres.address import Address
@@ -20,6 +20,8 @@ HEARTBEAT = timedelta(seconds=10)
 WAL_ALARM_PART = 0.5
 WAL_ALARM_BYTES = 10 << 30
 WAL_ALARM_AGE = timedelta(minutes=10)
+
+TableHistory = Literal["current", "full"]
 
 DURATIONS = ("heartbeat", "wal_alarm_age")
 """The options that are durations."""
@@ -35,6 +37,7 @@ class CaptureSettings(TypedDict, total=False):
     partitions: int
     wal_alarm_bytes: int
     wal_alarm_age: Duration
+    history: TableHistory
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class CaptureOptions:
 
     `heartbeat` is how often the slot is moved while no captured table changes, and how often new tables are looked for.
     `snapshot_workers` read the first snapshot at once. `partitions` is that of topics that are made. `outbox` names a
-    table whose rows are events, `outbox_delete` whether they are deleted once they are in the log.
+    table whose rows are events, `outbox_delete` whether they are deleted once they are in the log. `history` says what
+    topics that are made keep of a table's rows: the `current` ones, or every version in `full`.
     """
 
     name: str
@@ -57,6 +61,7 @@ class CaptureOptions:
     partitions: int = 1
     wal_alarm_bytes: int = WAL_ALARM_BYTES
     wal_alarm_age: timedelta = WAL_ALARM_AGE
+    history: TableHistory = "current"
     directory: Path = field(default=Path("capture"))
 
     @property
@@ -84,6 +89,8 @@ class CaptureOptions:
                 f"Source {self.name!r} captures nothing: neither tables nor schemas are named.",
                 hint='Name them: tables=["orders", "customers"], schemas=["billing"], or tables=["*"].',
             )
+        if self.history not in get_args(TableHistory):
+            raise UsageError(f"Invalid history={self.history!r}: expected 'current' or 'full'.")
         if self.heartbeat <= timedelta(0):
             raise UsageError(f"heartbeat cannot be {self.heartbeat}.", hint="Give it some seconds.")
         if self.snapshot_workers < 1:

@@ -303,8 +303,9 @@ class Tables:
         except UnknownTopic:
             try:
                 self.log.create(
-                    table.topic, table.topic_schema, key=table.topic_key, partitions=self.options.partitions
-                )
+                    table.topic, table.topic_schema, key=table.topic_key, partitions=self.options.partitions,
+                    cleanup="compact" if table.topic_key and self.options.history == "current" else "none",
+                )  # fmt: skip
             except (SchemaError, TopicExists) as error:
                 return error.message
             return None

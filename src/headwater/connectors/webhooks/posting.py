@@ -9,11 +9,13 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from headwater.connectors.webhooks.addresses import Endpoint, NotPublic, resolve
 from headwater.connectors.webhooks.target import Target
-from headwater.errors import TargetFailed
+from headwater.errors import MessageRefused, TargetFailed
 
 CONNECT_SECONDS_MAX = 10.0
 POST_SECONDS_MAX = 30.0
@@ -21,6 +23,9 @@ POST_SECONDS_MAX = 30.0
 ANSWER_BYTES_MAX = 64 << 10
 """So much of an answer is taken, and forgotten: only its status counts."""
 
+_REFUSES_MESSAGE = frozenset(
+    {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
+)
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 
 
@@ -122,10 +127,25 @@ def judged(target: str, status: int, retry_after: str | None = None) -> TargetFa
         return TargetFailed(reason, "gone")
     if 300 <= status < 400:
         return TargetFailed(f"{reason}, and redirects are not followed", "refused")
+    if status in _REFUSES_MESSAGE:
+        return MessageRefused(reason)
     if status < 500 and status not in _PASSING:
         return TargetFailed(reason, "refused")
-    seconds = float(retry_after) if retry_after and retry_after.isascii() and retry_after.isdigit() else None
-    return TargetFailed(reason, "passing", seconds)
+    return TargetFailed(reason, "passing", _seconds_until(retry_after))
+
+
+def _seconds_until(retry_after: str | None) -> float | None:
+    """What `Retry-After` asks for, which is a number of seconds or a date; None if it is neither."""
+    if not retry_after or not retry_after.isascii():
+        return None
+    if retry_after.isdigit():
+        return float(retry_after)
+    try:
+        at = parsedate_to_datetime(retry_after)
+    except ValueError:
+        return None
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return max(0.0, (at - datetime.now(UTC)).total_seconds())
 
 
 def _said(error: Exception) -> str:

@@ -111,9 +111,14 @@ class EmbeddedViewStore(ViewStore):
         with self._database.read() as tx:
             self._check_epoch(tx, epoch)
 
-    def open_generation(self, fingerprint: str, definition: Definition) -> Generation:
+    def open_generation(self, fingerprint: str, definition: Definition, *, fresh: bool = False) -> Generation:
         now = self._clock.now()
         with self._database.write() as tx:
+            if fresh:
+                tx.execute(
+                    "UPDATE generations SET fingerprint = fingerprint || '/' || id WHERE fingerprint = ?",
+                    (fingerprint,),
+                )
             row = tx.execute(
                 "SELECT id FROM generations WHERE fingerprint = ? AND status != 'retired' ORDER BY id DESC",
                 (fingerprint,),

@@ -74,6 +74,9 @@ class TargetSink(Sink):
         assert self._journal is not None, "it was opened"
         self._journal.end(self._reached)
 
+    def rest(self) -> None:
+        self.outside.rest()
+
     def gap(self, mark: Mark, reason: str) -> None:
         """A target without a key that starts with "now" has every change that comes from there on."""
         nothing = pa.table({})

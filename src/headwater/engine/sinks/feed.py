@@ -243,7 +243,7 @@ class _Run:
     def _write(self, changes: Changes, *, more: bool) -> None:
         self._insist(lambda: self._sink.write(changes, more=more))
         reached = Mark(changes.position, changes.generation)
-        if not more and self._progress.mark != reached:
+        if not more and self._progress.mark != reached and not self._sink.waiting:
             self.end(reached)
 
     def _move(self, mark: Mark) -> None:
@@ -256,6 +256,10 @@ class _Run:
 
     def _rest(self, subscription: Subscription) -> None:
         """Keeps how far it has looked, if changes came to nothing, and what has arrived."""
+        self._insist(self._sink.rest)
+        if self._sink.waiting:
+            self._save()
+            return
         reached, mark = subscription.reached, self._progress.mark
         if reached is not None and mark is not None and not mark.rows and reached != (mark.position, mark.generation):
             self._move(Mark(*reached))

@@ -95,6 +95,18 @@ class Sink(ABC):
         closed and opened.
         """
 
+    @property
+    def waiting(self) -> bool:
+        """Whether it has changes that it has still to deliver: until then they are not the target's."""
+        return False
+
+    def rest(self) -> None:
+        """Nothing follows for now. Called about once a second, so that a sink that gathers can deliver when it is time.
+
+        May raise `TargetFailed`, and is then called again.
+        """
+        return
+
     @abstractmethod
     def gap(self, mark: Mark, reason: str) -> None:
         """Tells the target that changes up to `mark` are missing and will not come.

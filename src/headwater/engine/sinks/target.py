@@ -106,6 +106,10 @@ class Target(ABC):
         it keeps no row of their keys: what it had there is not what the view says.
         """
 
+    def rest(self) -> None:
+        """Nothing is to be delivered for now. Called about once a second, for targets that watch a clock."""
+        return
+
     @abstractmethod
     def close(self) -> None:
         """Breaks off what is under way and disconnects. Called from any thread, more than once."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 
 from headwater.log.bookmarks import Bookmark
-from headwater.log.embedded.catalog import Catalog
+from headwater.log.catalog import Catalog
 from headwater.log.embedded.position import commit_position
 
 

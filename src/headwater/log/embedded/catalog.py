@@ -25,6 +25,8 @@ from headwater.errors import (
     TooManyOpenFiles,
     UsageError,
 )  # fmt: skip
+from headwater.log.embedded.tables import TABLES
+from headwater.log.topic import Topic
 from headwater.system.checkpoints import Checkpoints
 from headwater.system.lock import FileLock
 from headwater.system.pages import BadPage, damaged_frames, damaged_pages
@@ -43,145 +45,11 @@ from headwater.system.sqlite import (
 from headwater.system.storage import Storage, storage_error
 from headwater.system.witness import Witness
 
-FORMAT = 3
+FORMAT = 4
 Durability = Literal["fsync", "os"]
 WRITE_LOCK_SECONDS_MAX = 30.0
 BUSY_SECONDS_MAX = 10.0
 NAME, WITNESS = "catalog.db", "catalog.witness"
-
-_TABLES = """
-CREATE TABLE log (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    format INTEGER NOT NULL,
-    commit_number INTEGER NOT NULL,
-    committed_at INTEGER NOT NULL,
-    topics_version INTEGER NOT NULL,
-    bytes_max INTEGER,
-    version INTEGER NOT NULL
-);
-CREATE TABLE topics (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    name TEXT NOT NULL UNIQUE,
-    key TEXT NOT NULL,
-    partitions INTEGER NOT NULL,
-    event_time TEXT,
-    settings TEXT NOT NULL,
-    partition_by TEXT NOT NULL
-);
-CREATE TABLE dropped (
-    name TEXT PRIMARY KEY
-) WITHOUT ROWID;
-CREATE TABLE schemas (
-    topic_id INTEGER NOT NULL,
-    version INTEGER NOT NULL,
-    arrow BLOB NOT NULL,
-    PRIMARY KEY (topic_id, version)
-) WITHOUT ROWID;
-CREATE TABLE partitions (
-    topic_id INTEGER NOT NULL,
-    partition INTEGER NOT NULL,
-    start_offset INTEGER NOT NULL,
-    end_offset INTEGER NOT NULL,
-    active_segment INTEGER,
-    compacted_commit INTEGER NOT NULL,
-    compacted_offset INTEGER NOT NULL,
-    deleted_commit INTEGER NOT NULL,
-    PRIMARY KEY (topic_id, partition)
-) WITHOUT ROWID;
-CREATE TABLE segments (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    topic_id INTEGER NOT NULL,
-    partition INTEGER NOT NULL,
-    base_offset INTEGER NOT NULL,
-    end_offset INTEGER NOT NULL,
-    first_commit INTEGER NOT NULL,
-    last_commit INTEGER NOT NULL,
-    first_at INTEGER NOT NULL,
-    last_at INTEGER NOT NULL,
-    state TEXT NOT NULL,
-    file TEXT NOT NULL,
-    bytes INTEGER NOT NULL,
-    rows INTEGER NOT NULL,
-    checksum INTEGER,
-    marked INTEGER NOT NULL,
-    archive TEXT,
-    object TEXT,
-    local INTEGER NOT NULL DEFAULT 1
-);
-CREATE INDEX segments_by_offset ON segments (topic_id, partition, end_offset);
-CREATE INDEX segments_by_state ON segments (state) WHERE state = 'closed';
-CREATE TABLE marks (
-    segment_id INTEGER NOT NULL,
-    offset INTEGER NOT NULL,
-    commit_number INTEGER NOT NULL,
-    at INTEGER NOT NULL,
-    byte INTEGER NOT NULL,
-    PRIMARY KEY (segment_id, offset)
-) WITHOUT ROWID;
-CREATE TABLE archives (
-    location TEXT PRIMARY KEY,
-    url TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE archive_owner (
-    name TEXT NOT NULL,
-    catalog TEXT NOT NULL
-);
-CREATE TABLE unnamed_objects (
-    archive TEXT NOT NULL,
-    object TEXT NOT NULL,
-    remove_at INTEGER,
-    PRIMARY KEY (archive, object)
-) WITHOUT ROWID;
-CREATE TRIGGER objects_of_segments AFTER DELETE ON segments WHEN OLD.object IS NOT NULL
-BEGIN INSERT INTO unnamed_objects VALUES (OLD.archive, OLD.object, NULL); END;
-CREATE TABLE losses (
-    topic_id INTEGER NOT NULL,
-    partition INTEGER NOT NULL,
-    first_offset INTEGER NOT NULL,
-    last_offset INTEGER NOT NULL,
-    reason TEXT NOT NULL,
-    repaired_at INTEGER NOT NULL
-);
-CREATE TABLE producers (
-    name TEXT PRIMARY KEY,
-    epoch INTEGER NOT NULL,
-    sequence INTEGER NOT NULL,
-    commit_number INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE bookmarks (
-    name TEXT PRIMARY KEY,
-    value TEXT NOT NULL,
-    commit_number INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE epochs (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    last INTEGER NOT NULL
-);
-CREATE TABLE groups (
-    name TEXT PRIMARY KEY,
-    version INTEGER NOT NULL,
-    newest_topic INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE members (
-    group_name TEXT NOT NULL,
-    member TEXT NOT NULL,
-    topics TEXT NOT NULL,
-    boot TEXT NOT NULL,
-    lease_until REAL NOT NULL,
-    epoch INTEGER NOT NULL,
-    PRIMARY KEY (group_name, member)
-) WITHOUT ROWID;
-CREATE TABLE claims (
-    group_name TEXT NOT NULL,
-    topic_id INTEGER NOT NULL,
-    partition INTEGER NOT NULL,
-    member TEXT,
-    epoch INTEGER NOT NULL,
-    offset INTEGER,
-    moved_at INTEGER,
-    PRIMARY KEY (group_name, topic_id, partition)
-) WITHOUT ROWID;
-"""
 
 
 class Catalog:
@@ -281,6 +149,12 @@ class Catalog:
         with self.read() as tx:
             at: int = tx.execute("SELECT committed_at FROM log").fetchone()[0]
         return at
+
+    def compacted_commit(self, topic: Topic) -> int:
+        """The last commit whose records compaction has looked at; 0 if it was never here."""
+        with self.read() as tx:
+            row = tx.execute("SELECT max(compacted_commit) FROM partitions WHERE topic_id = ?", (topic.id,)).fetchone()
+        return int(row[0] or 0)
 
     def damages(self) -> list[BadPage]:
         """Every page of the catalog and of its write-ahead log that is not as it was written, used or free."""
@@ -403,7 +277,7 @@ class Catalog:
                 # A new catalog would name none of these files, and upkeep would take them for left-overs.
                 reason = "it is empty, and has been in use" if known else "it is empty, and there are segments"
                 raise CatalogUnusable(str(self.path), reason, damaged=True)
-            create_tables(self._writer, f"{_TABLES} INSERT INTO log VALUES (1, {FORMAT}, 0, 0, 0, NULL, 0);")
+            create_tables(self._writer, f"{TABLES} INSERT INTO log VALUES (1, {FORMAT}, 0, 0, 0, NULL, 0);")
             try:
                 self._storage.sync_directory(self.path.parent)
             except OSError as error:

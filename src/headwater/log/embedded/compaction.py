@@ -10,17 +10,19 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.errors import UnknownTopic
 from headwater.log.embedded.catalog import Catalog
+from headwater.log.embedded.holding import NEVER, Holds, held_for, note_missed
 from headwater.log.embedded.sealed import OFFSET
 from headwater.log.embedded.sealing import Sealer, replace_segments
 from headwater.log.embedded.segments import select
 from headwater.log.keys import newest_rows
 from headwater.log.maintenance import Segment
 from headwater.log.topic import Topic
+from headwater.model.durations import format_duration
 from headwater.model.hashing import hash_columns
+from headwater.system.sqlite import Connection
 
 # Compaction pays when at least this part of the records came since the last time.
 DIRTY_PART_MIN = 0.5
@@ -89,12 +91,12 @@ def _runs(segments: list[Segment], keep: np.ndarray, bytes_max: int) -> list[lis
 def _rewrite(
     catalog: Catalog, sealer: Sealer, topic: Topic, run: list[Segment], keep: np.ndarray, now: int, horizon: Segment
 ) -> int:
-    forget_before = now - int(topic.settings.tombstone_grace.total_seconds() * 1e6)
+    grace = _Grace(catalog, topic, run[0].partition, now)
 
     def kept() -> Iterator[pa.Table]:
         for segment in run:
             for table in sealer.read(topic, segment):
-                yield _without_old(table, keep, forget_before)
+                yield grace.without_old(table, keep)
 
     content = sealer.write(topic, run[0].partition, run[0].base_offset, kept())
     removed = sum(segment.rows for segment in run) - content.rows
@@ -106,10 +108,11 @@ def _rewrite(
             replace_segments(tx, run, content)
         if present:
             tx.execute(
-                "UPDATE partitions SET compacted_commit = max(compacted_commit, ?), compacted_offset = ? "
-                "WHERE topic_id = ? AND partition = ?",
-                (horizon.last_commit if removed else 0, horizon.end_offset, topic.id, run[0].partition),
+                "UPDATE partitions SET compacted_commit = max(compacted_commit, ?), compacted_offset = ?, "
+                "forgotten_commit = max(forgotten_commit, ?) WHERE topic_id = ? AND partition = ?",
+                (horizon.last_commit if removed else 0, horizon.end_offset, grace.commit, topic.id, run[0].partition),
             )
+            grace.note_missed(tx)
     if removed and present:
         sealer.discard(run)
         return removed
@@ -117,10 +120,45 @@ def _rewrite(
     return 0
 
 
-def _without_old(table: pa.Table, keep: np.ndarray, forget_before: int) -> pa.Table:
-    offsets = table[OFFSET.name].to_numpy()
-    index = np.minimum(np.searchsorted(keep, offsets), len(keep) - 1)
-    newest = pa.array(keep[index] == offsets)
-    at = table["_received_at"].cast(pa.int64())
-    forgotten = pc.and_(table["_deleted"].fill_null(False), pc.less(at, forget_before))
-    return table.filter(pc.and_(newest, pc.invert(forgotten)))
+class _Grace:
+    """Which tombstones of a partition may go: those that are old enough, and that every follower has seen.
+
+    Over the topic's limit they go all the same, and who had not seen them is told.
+    """
+
+    def __init__(self, catalog: Catalog, topic: Topic, partition: int, now: int) -> None:
+        self._topic, self._partition, self._now = topic, partition, now
+        with catalog.read() as tx:
+            self._commit, self._offset = Holds(tx, topic).passed(partition)
+        self._old = now - int(topic.settings.tombstone_grace.total_seconds() * 1e6)
+        self._over = self._old - held_for(topic) if topic.settings.hold_age_max is not None else -NEVER
+        self._forced: list[tuple[int, int]] = []
+        self.commit = 0
+        """The last commit whose tombstone was dropped."""
+
+    def without_old(self, table: pa.Table, keep: np.ndarray) -> pa.Table:
+        """The newest records of keys, without tombstones that may go."""
+        offsets = table[OFFSET.name].to_numpy()
+        commits = table["_commit"].to_numpy()
+        index = np.minimum(np.searchsorted(keep, offsets), len(keep) - 1)
+        newest = keep[index] == offsets
+        at = table["_received_at"].cast(pa.int64()).to_numpy()
+        deleted = table["_deleted"].fill_null(False).to_numpy()
+        seen = (commits <= self._commit) & (offsets < self._offset)
+        forgotten = newest & deleted & (at < self._old) & (seen | (at < self._over))
+        if forgotten.any():
+            self.commit = max(self.commit, int(commits[forgotten].max()))
+            unseen = forgotten & ~seen
+            self._forced += zip(offsets[unseen].tolist(), commits[unseen].tolist(), strict=True)
+        return table.filter(pa.array(newest & ~forgotten))
+
+    def note_missed(self, tx: Connection) -> None:
+        """Tells followers which tombstones they have missed."""
+        holders = Holds(tx, self._topic).holders(self._partition) if self._forced else []
+        limit = self._topic.settings.hold_age_max
+        reason = f"hold_age_max is {'none' if limit is None else format_duration(limit)}"
+        for holder in holders:
+            for offset, commit in self._forced:
+                if (holder.commit < commit) if holder.commit is not None else holder.since <= offset:
+                    place = (self._topic.id, self._partition, offset, offset)
+                    note_missed(tx, holder, *place, reason, self._now)

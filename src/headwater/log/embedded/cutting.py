@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.errors import PositionGone
 from headwater.log.cutting import Cut, OffsetRange
 from headwater.log.embedded.position import commit_of, commit_position
-from headwater.model.position import Position
+from headwater.model.position import START, Position
 
 if TYPE_CHECKING:
     from headwater.log.embedded.log import EmbeddedLog
+    from headwater.log.port import Start
 
 BATCH_BYTES_MAX = 256 << 20
 """A batch of large records is cut so that they take about so much memory."""
@@ -31,15 +33,23 @@ class CommitCutter:
 
     def __init__(self, log: EmbeddedLog, topics: Sequence[str]) -> None:
         self._log, self._topics = log, topics
+        self._forgetting = [name for name in topics if log.topic(name).settings.views == "forget"]
         self._reached: tuple[Position, dict[tuple[str, int], int]] | None = None
+        self._skipped: Position | None = None
 
     def cut(self, start: Position, end: Position, rows_max: int) -> Cut:
         compacted = self._log.compacted(self._topics)
-        end = end.joined(compacted)
         begin = self._begin(start)
+        if start != START:
+            self._check_tombstones(start)
+        end = self._before_trim(start, end)
+        end = end.joined(compacted)
         found: dict[tuple[str, int], pa.Table] = {}
         for place in self._places():
-            records = self._next(place, begin.get(place, start), end, rows_max, compacted)
+            first: Start = begin.get(place, start)
+            if first == START:
+                first = "earliest"
+            records = self._next(place, first, end, rows_max, compacted)
             if records is not None:
                 found[place] = records
         commits = np.concatenate([records[COMMIT].to_numpy() for records in found.values()] or [np.zeros(0)])
@@ -50,11 +60,57 @@ class CommitCutter:
             end = commit_position(last).joined(compacted)
             cut = {place: _up_to(records, end) for place, records in found.items()}
             found = {place: records for place, records in cut.items() if records.num_rows}
-        ranges = [_range_of(place, records) for place, records in found.items()]
-        self._reached = (end, {**begin, **{(piece.topic, piece.partition): piece.end for piece in ranges}})
+        ends = {place: _range_of(place, records).end for place, records in found.items()}
+        trims = self._trims(end) if self._log.followers.has_trims() else {}
+        found = {place: _from(records, trims.get(place, 0)) for place, records in found.items()}
+        ranges = [_range_of(place, records) for place, records in found.items() if records.num_rows]
+        forgotten = self._forgotten(start, trims, begin)
+        self._reached = (end, {**begin, **ends})
         rows = sum(records.num_rows for records in found.values())
-        times = [pc.max(records[AT]).as_py() for records in found.values()]
-        return Cut(end, rows, max(times, default=None), ranges)
+        times = [pc.max(records[AT]).as_py() for records in found.values() if records.num_rows]
+        return Cut(end, rows, max(times, default=None), ranges, forgotten)
+
+    def begin(self, start: Position, offsets: Mapping[tuple[str, int], int]) -> None:
+        self._reached, self._skipped = (start, dict(offsets)), start
+
+    def _before_trim(self, start: Position, end: Position) -> Position:
+        """The end of a batch that has either records or one commit that trims topics, so that what is forgotten has
+        been read by an earlier one."""
+        trim = self._log.followers.first_trim(self._forgetting, start, end)
+        if trim is None:
+            return end
+        before = commit_position(commit_of(trim) - 1)
+        return trim if before <= start else before
+
+    def _check_tombstones(self, start: Position) -> None:
+        """Raises `PositionGone` if compaction has dropped tombstones that come after a position."""
+        for topic, dropped in self._log.followers.tombstones_dropped(self._topics, start).items():
+            if start != self._skipped:
+                raise PositionGone(topic, str(start), str(dropped), "compaction")
+
+    def _trims(self, at: Position) -> dict[tuple[str, int], int]:
+        """From where on each partition counts at a position."""
+        followers = self._log.followers
+        return {
+            (topic, partition): first
+            for topic in self._forgetting
+            for partition, first in followers.trimmed(topic, at).items()
+        }
+
+    def _forgotten(
+        self, start: Position, trims: Mapping[tuple[str, int], int], begin: Mapping[tuple[str, int], int]
+    ) -> list[OffsetRange]:
+        """The records of earlier batches that do not count any more, whether they are still there or not."""
+        found = []
+        before = self._trims(start) if trims else {}
+        for (topic, partition), until in trims.items():
+            first = before.get((topic, partition), 0)
+            if first < until:
+                read = begin.get((topic, partition))
+                if read is None:
+                    read = self._log.offsets(topic, at=start)[partition][1]
+                found.append(OffsetRange(topic, partition, first, max(first, min(until, read))))
+        return [one for one in found if one.first < one.end]
 
     def _record_bytes(self) -> int:
         """About how much memory a record takes."""
@@ -70,7 +126,7 @@ class CommitCutter:
         return self._reached[1] if self._reached is not None and self._reached[0] == start else {}
 
     def _next(
-        self, place: tuple[str, int], start: Position | int, end: Position, rows_max: int, compacted: Position
+        self, place: tuple[str, int], start: Start, end: Position, rows_max: int, compacted: Position
     ) -> pa.Table | None:
         """Commits, times and offsets of a partition's next records: about as many as fit, or all up to the end."""
         topic, partition = place
@@ -88,6 +144,11 @@ class CommitCutter:
 def _up_to(records: pa.Table, end: Position) -> pa.Table:
     """The records of a partition up to a commit; they are in its order."""
     return records.slice(0, int(np.searchsorted(records[COMMIT].to_numpy(), commit_of(end), side="right")))
+
+
+def _from(records: pa.Table, first: int) -> pa.Table:
+    """The records of a partition from an offset on."""
+    return records.slice(int(np.searchsorted(records[OFFSET].to_numpy(), first))) if first else records
 
 
 def _range_of(place: tuple[str, int], records: pa.Table) -> OffsetRange:

@@ -10,10 +10,8 @@ from datetime import datetime
 import pyarrow as pa
 
 from headwater.errors import PositionGone, UsageError
-from headwater.log.embedded.catalog import Catalog
-from headwater.log.embedded.files import SegmentFiles
+from headwater.log.catalog import Catalog, OpenReader, Reader, Wakes
 from headwater.log.embedded.position import commit_of, commit_position
-from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.sealed import AT, COMMIT
 from headwater.log.port import End, Start
@@ -24,7 +22,6 @@ from headwater.model.position import Position
 from headwater.model.record import Record
 from headwater.model.types import Offset
 from headwater.system.clock import Clock, microseconds
-from headwater.system.wake import Wake
 
 # How many records are turned into Python objects before the first of them is handed on.
 RECORDS_AT_ONCE = 1000
@@ -35,10 +32,10 @@ class Follower:
 
     def __init__(
         self,
-        files: SegmentFiles,
+        open_reader: OpenReader,
         catalog: Catalog,
         registry: Registry,
-        wake: Wake,
+        wake: Wakes,
         clock: Clock,
         topics: str | Sequence[str],
         *,
@@ -47,7 +44,7 @@ class Follower:
         columns: Sequence[str] | None = None,
         partition: int | None = None,
     ) -> None:
-        self._files, self._catalog, self._registry, self._wake = files, catalog, registry, wake
+        self._open_reader, self._catalog, self._registry, self._wake = open_reader, catalog, registry, wake
         self._clock, self._end, self._columns, self._partition = clock, end, columns, partition
         names = [topics] if isinstance(topics, str) else list(dict.fromkeys(topics))
         self._topics = [registry.topic(name) for name in names]
@@ -59,7 +56,7 @@ class Follower:
             _check_end(topic, end)
             if self._until_commit is not None:
                 check_not_compacted(catalog, topic, self._until_commit)
-        self._readers: list[PartitionReader] = []
+        self._readers: list[Reader] = []
         self._next: list[int] = []
         self._until: list[int | None] = []
         if start == "latest":
@@ -88,7 +85,7 @@ class Follower:
         for partition in partitions:
             if self._partition not in (None, partition):
                 continue
-            reader = PartitionReader(self._files, self._catalog, self._registry, topic, partition, self._columns)
+            reader = self._open_reader(topic, partition, self._columns)
             self._readers.append(reader)
             self._next.append(first_offset(self._catalog, reader, start))
             self._until.append(_end(reader, self._end))
@@ -171,7 +168,7 @@ class Follower:
                 yield (commit_of(record.position), index, record.offset), record
 
 
-def wait_past(catalog: Catalog, wake: Wake, ticket: int, seen: int, seconds: float) -> bool:
+def wait_past(catalog: Catalog, wake: Wakes, ticket: int, seen: int, seconds: float) -> bool:
     """Whether the log moved past a commit within this many seconds. The ticket was taken before `seen` was read."""
     until = time.monotonic() + seconds
     while catalog.position() <= seen:
@@ -207,24 +204,17 @@ def _records_of(topic: Topic, partition: int, table: pa.Table) -> Iterator[Recor
 
 def check_not_compacted(catalog: Catalog, topic: Topic, commit: int) -> None:
     """Raises `PositionGone` if a read at that commit would miss what compaction removed since."""
-    compacted = compacted_commit(catalog, topic)
+    compacted = catalog.compacted_commit(topic)
     if compacted > commit:
         raise PositionGone(topic.name, str(commit), str(compacted), "compaction")
 
 
 def compacted_to(catalog: Catalog, topics: Sequence[Topic]) -> Position:
     """How far compaction has been in some topics."""
-    return commit_position(max((compacted_commit(catalog, topic) for topic in topics), default=0))
+    return commit_position(max((catalog.compacted_commit(topic) for topic in topics), default=0))
 
 
-def compacted_commit(catalog: Catalog, topic: Topic) -> int:
-    """The last commit whose records compaction has looked at; 0 if it was never here."""
-    with catalog.read() as tx:
-        row = tx.execute("SELECT max(compacted_commit) FROM partitions WHERE topic_id = ?", (topic.id,)).fetchone()
-    return int(row[0] or 0)
-
-
-def _check_not_deleted(catalog: Catalog, reader: PartitionReader, commit: int) -> None:
+def _check_not_deleted(catalog: Catalog, reader: Reader, commit: int) -> None:
     """Raises `PositionGone` if retention deleted records that came after the commit."""
     with catalog.read() as tx:
         row = tx.execute(
@@ -235,7 +225,7 @@ def _check_not_deleted(catalog: Catalog, reader: PartitionReader, commit: int) -
         raise PositionGone(reader.topic.name, str(commit), str(row[0]), "retention")
 
 
-def first_offset(catalog: Catalog, reader: PartitionReader, start: Start) -> int:
+def first_offset(catalog: Catalog, reader: Reader, start: Start) -> int:
     """Where a partition is read from, for any place to start but the latest. Raises `PositionGone`."""
     if isinstance(start, Position):
         _check_not_deleted(catalog, reader, commit_of(start))
@@ -254,7 +244,7 @@ def first_offset(catalog: Catalog, reader: PartitionReader, start: Start) -> int
     return reader.first()
 
 
-def _end(reader: PartitionReader, end: End | None) -> int | None:
+def _end(reader: Reader, end: End | None) -> int | None:
     if isinstance(end, datetime):
         return reader.seek(AT.name, microseconds(end))
     if isinstance(end, Mapping):

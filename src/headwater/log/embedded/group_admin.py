@@ -10,12 +10,11 @@ from datetime import datetime, timedelta
 
 from headwater.errors import GroupActive, UnknownGroup, UsageError
 from headwater.log.arguments import is_whole
+from headwater.log.catalog import Catalog, OpenReader, Wakes
 from headwater.log.commit import Committed, Request
 from headwater.log.consumer import Consumer
-from headwater.log.embedded.catalog import Catalog
 from headwater.log.embedded.follow import check_place, check_reached, first_offset
 from headwater.log.embedded.groups import CatalogMembership, changed, next_epoch
-from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.segments import partition_range
 from headwater.log.groups import Member, OffsetReset, is_pattern, matching
@@ -28,7 +27,6 @@ from headwater.model.position import Position
 from headwater.system.clock import Clock
 from headwater.system.names import check_name
 from headwater.system.sqlite import Connection
-from headwater.system.wake import Wake
 
 
 class GroupAdmin:
@@ -38,9 +36,9 @@ class GroupAdmin:
         self,
         catalog: Catalog,
         registry: Registry,
-        wake: Wake,
+        wake: Wakes,
         clock: Clock,
-        open_reader: Callable[[Topic, int], PartitionReader],
+        open_reader: OpenReader,
         submit: Callable[[Request], Committed],
     ) -> None:
         self._catalog, self._registry, self._wake, self._clock = catalog, registry, wake, clock

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from headwater.errors import Corrupt, UnknownGroup
-from headwater.log.embedded.catalog import Catalog
+from headwater.log.catalog import Catalog
 from headwater.log.embedded.segments import select
 from headwater.log.lag import Lag
 from headwater.log.maintenance import Segment
 from headwater.log.topic import Topic
+from headwater.system.sqlite import Connection
 
 ReceivedAt = Callable[[Topic, int, int], int]
 """When the record at an offset of a topic's partition was received, in microseconds."""
@@ -32,24 +33,31 @@ def lag_of(
             raise UnknownGroup(group)
         found = []
         for name, topic_id, partition, member, offset, start, end in rows:
-            where = "topic_id = ? AND partition = ? AND end_offset > ? ORDER BY end_offset"
-            unread = select(tx, where, (topic_id, partition, offset or 0))
-            topic = topics[topic_id]
-            since = _since(topic, partition, max(offset or 0, start), unread, received_at)
-            seconds = max(0.0, (now - since) / 1e6) if since is not None else 0.0
-            found.append(_lag(name, topic, partition, member, offset or 0, start, end, unread, seconds))
+            place = (topics[topic_id], partition, member, offset or 0, start, end, max(0, start - (offset or 0)))
+            found.append(lag_at(tx, name, "group", *place, now, received_at))
     return found
 
 
-def _lag(
-    group: str, topic: Topic, partition: int, member: str | None, offset: int, start: int, end: int,
-    unread: list[Segment], seconds: float,
+def lag_at(
+    tx: Connection, name: str, kind: str, topic: Topic, partition: int, member: str | None, offset: int, start: int,
+    end: int, gone: int, now: int, received_at: ReceivedAt,
 ) -> Lag:  # fmt: skip
+    """The lag of a follower that has read a partition up to an offset, and has missed `gone` records."""
+    where = "topic_id = ? AND partition = ? AND end_offset > ? ORDER BY end_offset"
+    unread = select(tx, where, (topic.id, partition, offset))
+    since = _since(topic, partition, max(offset, start), unread, received_at)
+    seconds = max(0.0, (now - since) / 1e6) if since is not None else 0.0
     size = sum(int(segment.bytes * _unread_part(segment, offset)) for segment in unread)
     behind = end - max(offset, start)
-    gone = max(0, start - offset)
     risk = _risk(topic, seconds, size) if behind or gone else _risk(topic, 0.0, 0)
-    return Lag(group, topic.name, partition, member, offset, end, behind, size, seconds, gone, risk)
+    held = sum(segment.bytes for segment in unread if _is_due(topic, segment, now))
+    return Lag(name, topic.name, partition, member, offset, end, behind, size, seconds, gone, risk, kind, held)
+
+
+def _is_due(topic: Topic, segment: Segment, now: int) -> bool:
+    """Whether retention would have deleted a segment if nobody needed it."""
+    age = topic.settings.retention_age
+    return topic.deletes and age is not None and now - segment.last_at > age.total_seconds() * 1e6
 
 
 def _since(
@@ -77,8 +85,8 @@ def _risk(topic: Topic, seconds: float, size: int) -> float | None:
         # Nothing is deleted.
         return None
     risks = []
-    if settings.retention_age:
-        risks.append(seconds / settings.retention_age.total_seconds())
-    if settings.retention_bytes:
-        risks.append(size * topic.partitions / settings.retention_bytes)
+    if settings.retention_age and settings.hold_age_max is not None:
+        risks.append(seconds / (settings.retention_age + settings.hold_age_max).total_seconds())
+    if settings.retention_bytes and settings.hold_bytes_max is not None:
+        risks.append(size * topic.partitions / (settings.retention_bytes + settings.hold_bytes_max))
     return max(risks, default=None)

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Protocol
 
 from headwater.errors import Fenced, UnknownGroup
-from headwater.log.embedded.catalog import Catalog
+from headwater.log.catalog import Catalog
 from headwater.log.embedded.segments import partition_range
 from headwater.log.membership import Claim, Place
 from headwater.log.options import GroupStart

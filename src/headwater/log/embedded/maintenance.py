@@ -14,7 +14,6 @@ from headwater.log.embedded.files import SegmentFiles
 from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.repair import SegmentRepair
 from headwater.log.embedded.sealing import Sealer
-from headwater.log.embedded.segments import select
 from headwater.log.embedded.upkeep import Upkeep
 from headwater.log.maintenance import Finding, Maintenance, Progress, Segment, UpkeepReport, silent
 from headwater.log.topic import Topic
@@ -39,10 +38,6 @@ class EmbeddedMaintenance(Maintenance):
     def _topic(self, name: str) -> Topic:
         self._check_open()
         return self._registry.topic(name)
-
-    def segments(self, topic: str) -> list[Segment]:
-        with self._catalog.read() as tx:
-            return select(tx, "topic_id = ? ORDER BY partition, base_offset", (self._topic(topic).id,))
 
     def files(self, topic: str) -> list[Path]:
         return [self._path(topic, segment) for segment in self.segments(topic) if segment.state == "sealed"]

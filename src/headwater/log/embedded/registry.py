@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from headwater.errors import TopicExists, UnknownTopic, UsageError
-from headwater.log.embedded.catalog import Catalog
+from headwater.log.catalog import Catalog
 from headwater.log.topic import DEAD_LETTER_SCHEMA, Topic, TopicSettings, define_topic, parse_schema
 from headwater.model.evolution import check_evolution
 from headwater.system.sqlite import Connection
@@ -85,7 +85,7 @@ class Registry:
             tx.execute(
                 "DELETE FROM marks WHERE segment_id IN (SELECT id FROM segments WHERE topic_id = ?)", (topic.id,)
             )
-            for table in ("segments", "partitions", "schemas", "claims", "losses"):
+            for table in ("segments", "partitions", "schemas", "claims", "losses", "followers", "missed", "trims"):
                 tx.execute(f"DELETE FROM {table} WHERE topic_id = ?", (topic.id,))
             tx.execute("DELETE FROM topics WHERE id = ?", (topic.id,))
             tx.execute("INSERT OR IGNORE INTO dropped VALUES (?)", (name,))
@@ -135,7 +135,7 @@ def _insert(tx: Connection, topic: Topic) -> None:
 
 def _insert_partitions(tx: Connection, topic_id: int | None, partitions: range) -> None:
     rows = [(topic_id, partition) for partition in partitions]
-    tx.executemany("INSERT INTO partitions VALUES (?, ?, 0, 0, NULL, 0, 0, 0)", rows)
+    tx.executemany("INSERT INTO partitions VALUES (?, ?, 0, 0, NULL, 0, 0, 0, 0)", rows)
 
 
 def _insert_dead_letter(tx: Connection, settings: TopicSettings) -> None:

@@ -13,6 +13,8 @@ from headwater.log.embedded.archiving import Archiver
 from headwater.log.embedded.catalog import Catalog
 from headwater.log.embedded.compaction import compact_partition
 from headwater.log.embedded.eviction import evict
+from headwater.log.embedded.files import SegmentFiles
+from headwater.log.embedded.reader import PartitionReader
 from headwater.log.embedded.registry import Registry
 from headwater.log.embedded.reserve import Reserve
 from headwater.log.embedded.retention import retain
@@ -33,10 +35,11 @@ class Upkeep:
 
     def __init__(
         self, directory: Path, catalog: Catalog, registry: Registry, storage: Storage, clock: Clock, sealer: Sealer,
-        archiver: Archiver,
+        archiver: Archiver, files: SegmentFiles,
     ) -> None:  # fmt: skip
         self._directory, self._catalog, self._registry = directory, catalog, registry
         self._storage, self._clock, self._sealer, self._archiver = storage, clock, sealer, archiver
+        self._files = files
         self._lock = FileLock(directory / "upkeep.lock")
         self.reserve = Reserve(directory)
         self._stopping = False
@@ -134,7 +137,13 @@ class Upkeep:
         return evict(self._catalog, topics, self._storage, self._directory, self._clock, durable=durable)
 
     def _retain(self) -> tuple[int, int]:
-        return retain(self._catalog, self._registry.topics(), self._storage, self._directory, self._clock)
+        topics = self._registry.topics()
+        return retain(self._catalog, topics, self._storage, self._directory, self._clock, self._seek)
+
+    def _seek(self, topic: Topic, partition: int, commit: int) -> int:
+        """The first offset behind a commit."""
+        with PartitionReader(self._files, self._catalog, self._registry, topic, partition) as reader:
+            return reader.seek("_commit", commit)
 
     def _compact(self, topic: Topic, *, full: bool) -> int:
         return sum(

@@ -11,14 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.errors import Conflict, Fenced, Indeterminate, OutOfSequence, UnknownTopic
+from headwater.log.catalog import Catalog, Tails, Wakes
 from headwater.log.commit import Anything, Committed, Outcome, Request
-from headwater.log.embedded.catalog import Catalog
 from headwater.log.embedded.position import commit_position
-from headwater.log.embedded.tail import Tails
 from headwater.log.topic import Topic
 from headwater.system.clock import Clock
 from headwater.system.sqlite import Connection
-from headwater.system.wake import Wake
 
 # What one fsync may cover: enough to share its cost, little enough that nobody waits long for others' bytes.
 GROUP_BYTES_MAX = 32 << 20
@@ -38,7 +36,7 @@ class _Group:
 class Writer:
     """Whichever thread comes first commits for all that wait: no thread of its own, no delay when alone."""
 
-    def __init__(self, catalog: Catalog, tails: Tails, wake: Wake, clock: Clock) -> None:
+    def __init__(self, catalog: Catalog, tails: Tails, wake: Wakes, clock: Clock) -> None:
         self._catalog, self._tails, self._wake, self._clock = catalog, tails, wake, clock
         self._waiting: deque[Request] = deque()
         self._state = threading.Condition()

@@ -6,6 +6,7 @@ import { counted, duration } from "./format.js";
 import { HELP, listen } from "./keys.js";
 import { live, start, statusNow, stop } from "./live.js";
 import { empty, failure, statusBadge } from "./parts.js";
+import { alerts } from "./pages/alerts.js";
 import { capture } from "./pages/capture.js";
 import { deadLetters } from "./pages/dead_letters.js";
 import { flow } from "./pages/flow.js";
@@ -24,6 +25,7 @@ const PAGES = [
   { name: "topics", text: "Topics", list: topics, one: topic },
   { name: "views", text: "Views", list: views, one: view },
   { name: "groups", text: "Groups", list: groups, one: group },
+  { name: "alerts", text: "Alerts", list: alerts },
   { name: "dead-letters", text: "Dead letters", list: deadLetters, one: deadLetters },
   { name: "capture", text: "Capture", list: capture },
   { name: "pipelines", text: "Pipelines", list: pipelines },

@@ -15,7 +15,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import CatalogUnusable, PositionGone, RecordsGone, UsageError
-from headwater.log.embedded import log as embedded_log
+from headwater.log import cataloged
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.embedded.reader import PartitionReader
 from headwater.log.reading import Batch
@@ -176,7 +176,7 @@ def test_a_reading_at_a_position_that_compaction_overtakes_is_told(log: Embedded
 def test_a_table_that_compaction_overtakes_is_whole(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     log.create("orders", SCHEMA, key="id", cleanup="compact")
     position = fill(log, 1, 2)
-    read, overtaken = embedded_log._newest, [1, 1]
+    read, overtaken = cataloged._newest, [1, 1]
 
     def read_late(reader: PartitionReader, topic: Topic, commit: int) -> pa.Table:
         if overtaken:
@@ -184,7 +184,7 @@ def test_a_table_that_compaction_overtakes_is_whole(log: EmbeddedLog, monkeypatc
             assert log.compact("orders") == 1
         return read(reader, topic, commit)
 
-    monkeypatch.setattr(embedded_log, "_newest", read_late)
+    monkeypatch.setattr(cataloged, "_newest", read_late)
     with pytest.raises(PositionGone):
         log.table("orders", at=position)
     assert sorted(log.table("orders")["id"].to_pylist()) == [1, 2]

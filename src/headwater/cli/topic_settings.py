@@ -1,0 +1,84 @@
+"""The options of `headwater log create` and `alter` that are settings of a topic."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, cast
+
+import typer
+
+from headwater.cli.quantities import parse_size
+from headwater.log.options import TopicOptions
+from headwater.log.topic import DURATIONS
+from headwater.model.durations import parse_duration
+
+NONE = "none"
+_SIZES = ("retention_bytes", "segment_bytes_max", "hold_bytes_max")
+_LIFTED = ("retention_age", "retention_bytes", "hold_age_max", "hold_bytes_max", "dead_letter", "archive")
+
+Cleanup = Annotated[
+    Literal["delete", "compact", "none"] | None,
+    typer.Option(
+        help="What becomes of old records: delete them by age and bytes, compact to the newest per key, or keep all.",
+        show_default=False,
+    ),
+]
+RetentionAge = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="Delete records that are older, such as 7d; none: never.")
+]
+RetentionBytes = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Delete the oldest records beyond it, such as 1GiB; none: never.")
+]
+DeadLetter = Annotated[
+    str | None, typer.Option(metavar="TOPIC", help="Where records go that do not fit; none: an append refuses them.")
+]
+SegmentBytesMax = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="At which size a new segment begins.", rich_help_panel="Tuning")
+]
+SegmentAgeMax = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="At which age a new segment begins.", rich_help_panel="Tuning")
+]
+Archive = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where sealed segments move: a directory or s3://bucket/prefix. Retention then says what stays local, and "
+        "nothing is deleted; none: nothing moves.",
+    ),
+]
+TombstoneGrace = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION", help="How long compaction keeps a deleted key's tombstone.", rich_help_panel="Tuning"
+    ),
+]
+HoldAgeMax = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="How much longer records are kept for pipelines and groups that still need them, such as 7d; none: until "
+        "they have them.",
+    ),
+]
+HoldBytesMax = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="How much is kept for them at most, such as 16GiB; none: any amount."),
+]
+Views = Annotated[
+    Literal["forget", "keep"] | None,
+    typer.Option(
+        help="What views do when retention deletes records: forget them, or keep what they made of them.",
+    ),
+]
+
+
+def settings_given(**given: str | None) -> TopicOptions:
+    """The settings that were given; `none` lifts a limit."""
+    return cast("TopicOptions", {name: _value(name, text) for name, text in given.items() if text is not None})
+
+
+def _value(name: str, text: str) -> object:
+    if text == NONE and name in _LIFTED:
+        return None
+    if name in DURATIONS:
+        return parse_duration(text)
+    return parse_size(text) if name in _SIZES else text

@@ -1,0 +1,1 @@
+"""Alerts: rows of a view that should not be there, when they fire and clear, and who is told."""
