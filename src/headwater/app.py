@@ -284,7 +284,6 @@ class App(Published, Alerting, Functions):
         on_build_failure: Callable[[Exception], None] = lambda _: None, approve: bool = False,
     ) -> Iterator[Progress]:  # fmt: skip
         """Batches for as long as it is not stopped, each as soon as the log has moved; `on_retry` as in `batches`.
-
         `on_build_failure` is told why changed views cannot be built; the former ones are kept up to date.
         """
         self._tell_build_failed = on_build_failure
