@@ -15,9 +15,12 @@ import pyarrow as pa
 import pytest
 
 from headwater.app import App
+from headwater.engine import following
 from headwater.engine.arrangements import arrangement_of
 from headwater.engine.subscription import Changes, Subscription
 from headwater.errors import RecordFailed
+from tests.spark.forgetting import AGE, World, prove
+from tests.spark.forgetting import VIEWS as FORGETTING
 from tests.spark.test_pipeline import VIEWS, shop, trade, verified
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("spark")]
@@ -249,3 +252,36 @@ def test_a_build_that_is_killed_continues(tmp_path: Path) -> None:
         app.catch_up()
         assert app.generations()[-1].id == begun.id, "it was not begun again"
         assert verified(app)
+
+
+@pytest.mark.parametrize("forgets_before", [False, True])
+def test_views_over_a_topic_that_forgets(tmp_path: Path, forgets_before: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was built before retention deleted records goes together with what is built after it."""
+    monkeypatch.setattr(following, "HOLD_SECONDS", 0.0)
+    views = {name: FORGETTING[name] for name in ("totals", "all_of_it")}
+    changed = {**views, "totals": "SELECT g, avg(v) AS mean FROM t GROUP BY g"}
+    world = World(tmp_path)
+    world.log.create("t", "id bigint, g string, v bigint", retention_age=AGE)
+    with world.app(views) as app:
+        world.append((1, "a", 1), (2, "b", 2))
+        app.catch_up()
+        if forgets_before:
+            world.pass_time()
+        world.append((3, "a", 3))
+        app.catch_up()
+        prove(app, views)
+    with world.app(changed) as app:
+        app.catch_up()
+        prove(app, changed)
+        world.append((4, "b", 4))
+        world.pass_time()
+        world.append((5, "b", 5))
+        app.catch_up()
+        prove(app, changed)
+    with world.app(dict(reversed(changed.items()))) as app:
+        app.catch_up()
+        world.pass_time()
+        world.append((6, "b", 6))
+        app.catch_up()
+        prove(app, changed)
+    world.log.close()
