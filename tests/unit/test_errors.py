@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -50,7 +51,9 @@ def drawn() -> dict[str, str]:
     return parents
 
 
-def test_every_error_is_in_the_tree() -> None:
+def test_every_error_is_in_the_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The demo's application opens a log where it is imported.
+    monkeypatch.chdir(tmp_path)
     for module in pkgutil.walk_packages(headwater.__path__, "headwater."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
