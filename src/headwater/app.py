@@ -8,15 +8,16 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import pyarrow as pa
 
 from headwater.connectors.alerting import Alerting, Alerts
 from headwater.connectors.connections import Connections
+from headwater.engine.changing import open_pipeline
 from headwater.engine.explanation import Explanation
 from headwater.engine.following import release_all
-from headwater.engine.functions import Function
+from headwater.engine.functions import Function, Functions
 from headwater.engine.opening import delete_state, open_store
 from headwater.engine.parts import Report
 from headwater.engine.pipeline import Pipeline, PipelineOptions, Progress
@@ -55,10 +56,9 @@ if TYPE_CHECKING:
     from headwater.spark.verification import Verification
 
 OnError = Literal["fail", "dead_letter"]
-Body = TypeVar("Body", bound=Callable[..., pa.Array])
 
 
-class App(Published, Alerting):
+class App(Published, Alerting, Functions):
     """Topics and views under one name. Its views are one pipeline: they move together from position to position."""
 
     def __init__(
@@ -79,7 +79,6 @@ class App(Published, Alerting):
         super().__init__(self.log.state_directory / "pipelines" / name)
         self._missing_topics: list[str] = []
         self._policies: dict[str, str] = {}
-        self._keys: dict[str, tuple[str, ...]] = {}
         self._webhooks_in: dict[str, WebhookIn] = {}
         self._statsd: Statsd | None = None
         self._connections = Connections(self.log, self.directory)
@@ -89,7 +88,8 @@ class App(Published, Alerting):
         self._runtime: Runtime | None = None
         self._pipeline: Pipeline | None = None
         self._heart: Heart | None = None
-        self._retries = 0
+        self._retries, self._approve = 0, False
+        self._tell_build_failed: Callable[[Exception], None] = lambda _: None
         self._stopped = threading.Event()
 
     def __enter__(self) -> Self:
@@ -210,29 +210,9 @@ class App(Published, Alerting):
             self.view(name, files[name].read_text(encoding="utf-8"))
         return added
 
-    @overload
-    def function(self, name: str, function: Body, returns: str) -> Body: ...
-
-    @overload
-    def function(self, name: str | None = None, *, returns: str) -> Callable[[Body], Body]: ...
-
-    def function(self, name: str | None = None, function: Body | None = None, returns: str = "") -> object:
-        """A function in Python for use in SQL: Arrow arrays in, one Arrow array out. It must be deterministic.
-
-        As a decorator, `@app.function(returns="int")`, it takes the function's own name unless one is given.
-        """
-
-        def add(body: Body) -> Body:
-            self._functions.append(Function(name or body.__name__, body, returns))
-            self._runtime = None
-            return body
-
-        return add if function is None else add(function)
-
-    @property
-    def keys(self) -> Mapping[str, tuple[str, ...]]:
-        """The columns by which rows of views are found, of those views that were given any."""
-        return dict(self._keys)
+    def _add_function(self, function: Function) -> None:
+        self._functions.append(function)
+        self._runtime = None
 
     @property
     def program(self) -> Program:
@@ -276,20 +256,22 @@ class App(Published, Alerting):
 
         return Runtime(self._spark, self.log, views, self._functions, on_step)
 
-    def catch_up(self, end: Position | None = None) -> Position:
+    def catch_up(self, end: Position | None = None, *, approve: bool = False) -> Position:
         """Brings all views to a position, or to where the log is now, and returns when they are there.
 
-        Raises `AlreadyRunning` if another process runs the application.
+        With `approve` changed views become a `candidate`, and readers see the former ones until `switch`. Raises
+        `AlreadyRunning` if another process runs the application.
         """
-        for _ in self.batches(end):
+        for _ in self.batches(end, approve=approve):
             pass
         return self.pipeline.position
 
     def batches(
-        self, end: Position | None = None, *, on_retry: Callable[[Retry], None] = lambda _: None
+        self, end: Position | None = None, *, on_retry: Callable[[Retry], None] = lambda _: None, approve: bool = False
     ) -> Iterator[Progress]:
         """As `catch_up`, batch by batch. If Spark loses a process, `on_retry` is told, and the batch is tried again."""
         end = self.log.position() if end is None else end
+        self._set_approve(approve)
 
         def begun() -> Iterator[Progress]:
             self._begin()
@@ -298,15 +280,25 @@ class App(Published, Alerting):
         yield from self._beaten(supervised(begun, self._recover, self._counted(on_retry), lambda: False))
 
     def follow(
-        self, stopped: Callable[[], bool], *, on_retry: Callable[[Retry], None] = lambda _: None
-    ) -> Iterator[Progress]:
-        """Batches for as long as it is not stopped, each as soon as the log has moved; `on_retry` as in `batches`."""
+        self, stopped: Callable[[], bool], *, on_retry: Callable[[Retry], None] = lambda _: None,
+        on_build_failure: Callable[[Exception], None] = lambda _: None, approve: bool = False,
+    ) -> Iterator[Progress]:  # fmt: skip
+        """Batches for as long as it is not stopped, each as soon as the log has moved; `on_retry` as in `batches`.
+        `on_build_failure` is told why changed views cannot be built; the former ones are kept up to date.
+        """
+        self._tell_build_failed = on_build_failure
+        self._set_approve(approve)
 
         def begun() -> Iterator[Progress]:
             self._begin()
             yield from self.pipeline.follow(stopped)
 
         yield from self._beaten(supervised(begun, self._recover, self._counted(on_retry), stopped))
+
+    def _set_approve(self, approve: bool) -> None:  # noqa: FBT001 - as it was given
+        if approve != self._approve:
+            self._approve = approve
+            self.close_pipeline()
 
     @contextmanager
     def beating(self, more: Callable[[], Mapping[str, Any]] = dict, *, take_over: bool = False) -> Iterator[Heart]:
@@ -328,7 +320,8 @@ class App(Published, Alerting):
     def _about(self) -> dict[str, Any]:
         failure = self.log.upkeep_failure
         upkeep = None if failure is None else error_of(failure)
-        return {"retries": self._retries, "not_kept": dict(self._not_kept), "upkeep": upkeep}
+        build = None if self._pipeline is None else self._pipeline.build_json()
+        return {"retries": self._retries, "not_kept": dict(self._not_kept), "upkeep": upkeep, "build": build}
 
     def _beaten(self, batches: Iterator[Progress]) -> Iterator[Progress]:
         """The batches. The heartbeat records why one failed for good, even if this process keeps running."""
@@ -354,12 +347,14 @@ class App(Published, Alerting):
         serve: bool | str = False,
         once: bool = False,
         take_over: bool = False,
+        approve: bool = False,
         report: Report | None = None,
     ) -> None:
         """As `headwater run`: sources, views and sinks, until `stop` is called from another thread or by `on_batch`.
 
         `serve` adds the server, at its usual address or at "HOST:PORT". With `once` it ends when the views are where
-        the log is, and no sink is fed. `report` is told what happens. Raises what a part has failed with for good;
+        the log is, and no sink is fed. With `approve` changed views wait for `switch`. `report` is told what happens.
+        Raises what a part has failed with for good;
         `AlreadyRunning` if another process runs the application, unless this one is to `take_over`; and `Fenced` when
         another one has taken over from this.
         """
@@ -372,9 +367,14 @@ class App(Published, Alerting):
             serve=serve,
             once=once,
             take_over=take_over,
+            approve=approve,
             report=report,
             asked=self._stopped.is_set,
         )
+
+    def _stand_aside(self) -> None:
+        if self._heart is None:
+            self.close_pipeline()
 
     def stop(self) -> None:
         """Lets `run` return after the batch that it is in."""
@@ -390,9 +390,11 @@ class App(Published, Alerting):
     def pipeline(self) -> Pipeline:
         """The running pipeline, which fences any other of this application."""
         if self._pipeline is None:
-            self._pipeline = Pipeline(
-                self.log, self.directory, self.program, policies=self._policies, **self._pipeline_options
-            )
+            self._pipeline = open_pipeline(
+                self.log, self.directory, self.program, former=lambda definition: self.plan().former(definition),
+                policies=self._policies, on_failure=self._tell_build_failed, approve=self._approve,
+                **self._pipeline_options,
+            )  # fmt: skip
             # Sinks that are no longer declared need nothing any more.
             self._pipeline.store.release({feed.name: feed.view for feed in self.sinks.values()})
         return self._pipeline

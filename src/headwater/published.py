@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from headwater.engine.candidates import SAMPLES, Candidate, ViewDiff, candidate, decide, diff
 from headwater.engine.manifest import Size
-from headwater.engine.publication import Excluded, Generation, Hold
+from headwater.engine.publication import Excluded, Generation, Hold, Wish
 from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.engine.subscription import Subscription
 from headwater.errors import UnknownView, UsageError, ViewNotKept
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from headwater.engine.querying import Answer
     from headwater.engine.topic_rows import TopicRows
 
+DECISION = timedelta(seconds=60)
+"""How long the process that runs an application may take to switch, unless the call says otherwise."""
+
 
 class Published:
     """The views of an application: their rows, their changes, and the state behind them. Reading needs no Spark."""
@@ -27,6 +32,7 @@ class Published:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._views: dict[str, str] = {}
+        self._keys: dict[str, tuple[str, ...]] = {}
         self._not_kept: Mapping[str, str] = {}
         self._reader: Reader | None = None
 
@@ -108,6 +114,50 @@ class Published:
     def holds(self) -> list[Hold]:
         """What is kept of views for sinks that have not got it yet."""
         return self._open_reader().holds()
+
+    def candidate(self) -> Candidate | None:
+        """The changed views that wait for a decision, if there are any; after a switch, the former ones."""
+        with self._open_reader().store.read() as look:
+            return candidate(look)
+
+    def diff(
+        self, view: str, *, key: str | Sequence[str] = (), samples: int = SAMPLES, timeout: Duration = WAIT
+    ) -> ViewDiff:
+        """Compares a view with what the candidate makes of it, at one position.
+
+        Rows belong together by `key`, or else by the view's key or its first column. Raises `UsageError` if there is no
+        candidate, and `NotYet` if it does not catch up in time.
+        """
+        by = (key,) if isinstance(key, str) else tuple(key) or self.keys.get(view, ())
+        return diff(self.directory, view, by, samples=samples, timeout=duration_of("timeout", timeout))
+
+    def switch(self, *, timeout: Duration = DECISION) -> Candidate:
+        """Lets readers see the candidate: the changed views, all at once, at one position.
+
+        The former ones are kept up to date, for a `rollback`, until `discard`. Returns what was switched to; raises
+        `UsageError` if there is no candidate, and `NotYet` if it does not happen in time.
+        """
+        return self._decide("switch", timeout)
+
+    def rollback(self, *, timeout: Duration = DECISION) -> Candidate:
+        """Lets readers see the former views again, which were kept up to date since a `switch`."""
+        return self._decide("switch", timeout, former=True)
+
+    def discard(self, *, timeout: Duration = DECISION) -> Candidate:
+        """Gives up the candidate, or after a `switch` the former views."""
+        return self._decide("discard", timeout)
+
+    def _decide(self, wish: Wish, timeout: Duration, *, former: bool = False) -> Candidate:
+        self._stand_aside()
+        return decide(self.directory, wish, former=former, timeout=duration_of("timeout", timeout))
+
+    def _stand_aside(self) -> None:
+        """Lets go of a pipeline that this process has open and does not run."""
+
+    @property
+    def keys(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns by which rows of views are found, of those views that were given any."""
+        return dict(self._keys)
 
     def dead_letters(self) -> list[Excluded]:
         """The records that views with on_error='dead_letter' have refused."""

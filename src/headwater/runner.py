@@ -70,7 +70,7 @@ class Run:
 
     With `once` neither sinks nor a server are run, and the batches end where the log is when they begin. `asked` says
     whether somebody wants the run to end. The block raises `AlreadyRunning` if another process runs the application,
-    unless this one is to `take_over`.
+    unless this one is to `take_over`. With `approve` changed views wait for a decision.
     """
 
     def __init__(
@@ -79,12 +79,14 @@ class Run:
         *,
         once: bool = False,
         take_over: bool = False,
+        approve: bool = False,
         address: Address | None = None,
         limits: Sequence[str] = (),
         report: Report | None = None,
         asked: Callable[[], bool] = lambda: False,
     ) -> None:
         self._app, self._once, self._take_over, self._asked = app, once, take_over, asked
+        self._approve = approve
         self._address, self._limits = None if once else address, limits
         self._report = report or Report()
         self._sources = list(app.sources.values())
@@ -148,13 +150,16 @@ class Run:
         """
         if self._once:
             if not self._asked():
-                yield from self._reported(self._app.batches(on_retry=self._told))
+                yield from self._reported(self._app.batches(on_retry=self._told, approve=self._approve))
                 self._beside.check()
             return
         while not self._asked():
             self._pipeline.begin()
             try:
-                yield from self._reported(self._app.follow(self._asked, on_retry=self._told))
+                followed = self._app.follow(
+                    self._asked, on_retry=self._told, on_build_failure=self._build_failed, approve=self._approve
+                )
+                yield from self._reported(followed)
             except Exception as error:
                 if self._asked():
                     raise
@@ -200,6 +205,11 @@ class Run:
     def _told(self, retry: Retry) -> None:
         self._report.warn(str(retry))
 
+    def _build_failed(self, error: Exception) -> None:
+        self._report.warn(
+            f"The changed views cannot be built: {message_of(error)} The former ones are kept up to date."
+        )
+
     def _about(self) -> Mapping[str, Any]:
         """What the heartbeat says of the parts."""
         return {"parts": {state.name: {"status": state.status, "error": state.error} for state in self.states()}}
@@ -212,12 +222,15 @@ def run(
     serve: bool | str,
     once: bool,
     take_over: bool,
+    approve: bool,
     report: Report | None,
     asked: Callable[[], bool],
 ) -> None:
     """Runs an application until it is asked to end. Raises what a part has failed with for good."""
     address = None if serve is False else address_of(None if serve is True else serve)
-    with Run(app, once=once, take_over=take_over, address=address, report=report, asked=asked) as running:
+    with Run(
+        app, once=once, take_over=take_over, approve=approve, address=address, report=report, asked=asked
+    ) as running:
         running.prepare()
         for progress in running.batches():
             on_batch(progress)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
+from headwater.engine.publication import BatchCommit
 from headwater.server.tokens import Scope, Tokens
 from tests.console.stage import Stage, staged
 
@@ -79,6 +80,23 @@ def test_batches_of_the_pipeline(page: Page, stage: Stage) -> None:
     stage.publish(stage.revenue("NL"), seconds=2.5)
     expect(batches.first).to_contain_text("2.5 s")
     expect(page.get_by_role("region", name="State")).to_contain_text("operator 5/left")
+
+
+def test_changed_views_are_compared_and_switched_to(page: Page, stage: Stage) -> None:
+    store, current = stage.driver.store, stage.driver.store.generation(stage.driver.generation)
+    built = store.open_generation("changed", current.definition)
+    runs = store.runs(current.id)["view/revenue"]
+    store.commit(BatchCommit(built.id, stage.driver.epoch, 1, current.position, runs))
+    page.goto(f"{stage.url}/#/pipelines")
+    changed = page.get_by_role("region", name="Changed views").first
+    expect(page.locator("main")).to_contain_text("Up to date at position")
+    changed.locator("tr", has_text="revenue").get_by_role("button", name="Compare").click()
+    expect(changed.locator("tr", has_text="revenue").locator("td").nth(1)).to_have_text("0")
+    page.get_by_role("button", name="Switch to them").click()
+    expect(page.get_by_role("button", name="Roll back")).to_be_enabled()
+    assert store.generation(built.id).status == "current"
+    page.get_by_role("button", name="Discard the former versions").click()
+    expect(page.get_by_role("button", name="Roll back")).to_have_count(0)
 
 
 @contextmanager

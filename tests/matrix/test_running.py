@@ -81,10 +81,10 @@ def breaking(view: str, position: Position) -> Any:
     """An application whose batch up to a position fails if it has a view, without saying which."""
 
     class Breaking(App):
-        def catch_up(self, end: Position | None = None) -> Position:
+        def catch_up(self, end: Position | None = None, *, approve: bool = False) -> Position:
             if view in self.views and end is not None and end >= position:
                 raise RuntimeError("a batch breaks")
-            return super().catch_up(end)
+            return super().catch_up(end, approve=approve)
 
     return Breaking
 

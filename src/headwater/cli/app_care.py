@@ -132,8 +132,8 @@ def state(
 ) -> None:
     """Show what the views and their state take on disk, which generations there are, and what is kept for sinks.
 
-    A generation is one definition of all views. When the definition changes, the next run builds a new generation
-    beside the old one, which stays readable until the new one has caught up.
+    A generation is one definition of the application. When views change, the next run builds what is missing beside
+    the current generation, which is kept up to date until the new one takes over.
     """
     with load(application) as app:
         if delete:
@@ -185,13 +185,13 @@ def state(
 
 def holdings(generation: Generation, sizes: dict[str, Size]) -> list[Holding]:
     """The operators and then the views of a generation, with all parts of what each holds."""
-    operators = generation.definition.explanation.operators
-    made = []
-    for operator, size in operator_sizes(sizes).items():
-        about = operators.get(operator)
-        level, label = (None, "") if about is None else (about.level, about.label)
-        made.append(Holding("operator", str(operator), label, level, size))
-    made.sort(key=lambda one: (one.level or 0, int(one.name)))
+    kept = operator_sizes(sizes)
+    operators = sorted(generation.definition.explanation.operators.values(), key=lambda one: (one.level, one.number))
+    made = [
+        Holding("operator", str(one.number), one.label, one.level, kept[one.name])
+        for one in operators
+        if one.name in kept
+    ]
     views = [Holding("view", name, "its content", None, size) for name, size in sorted(view_sizes(sizes).items())]
     return [*made, *views]
 

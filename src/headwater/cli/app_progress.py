@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, Self
 
@@ -22,7 +23,7 @@ from headwater.cli.output import count, messages, say
 from headwater.cli.quantities import format_age, format_size
 from headwater.engine.arrangements import view_sizes
 from headwater.engine.manifest import Size
-from headwater.engine.pipeline import Progress
+from headwater.engine.pipeline import BuildProgress, Progress
 from headwater.model.encoding import format_instant
 
 DIGEST_SECONDS = 10.0
@@ -183,6 +184,7 @@ def progress_json(progress: Progress) -> dict[str, object]:
             view: {"changed": progress.changes.get(view, 0), "bytes": views[view].bytes if view in views else 0}
             for view in sorted({*views, *progress.changes})
         },
+        "build": None if progress.build is None else asdict(progress.build),
         "operators": {
             str(number): {"rows_in": given, "rows_out": made} for number, (given, made) in progress.operators.items()
         },
@@ -196,11 +198,19 @@ def progress_json(progress: Progress) -> dict[str, object]:
 
 def progress_line(progress: Progress) -> str:
     """A batch in one line."""
+    if progress.build is not None:
+        return f"{build_line(progress.build)}; batch {progress.batch}, in {_seconds(progress.duration)}."
     changed = sum(progress.changes.values())
     parts = [f"Batch {progress.batch}: {count(progress.records, 'record')}, {count(changed, 'changed row')} of views"]
     parts.append(f"in {_seconds(progress.duration)}")
     aside = f"; {count(len(progress.excluded), 'record')} set aside" if progress.excluded else ""
     return f"{' '.join(parts)}; {_standing(progress)}{aside}."
+
+
+def build_line(build: BuildProgress) -> str:
+    """How far views are that are built beside the former ones."""
+    left = "" if build.seconds_left is None else f", {format_age(build.seconds_left)} left"
+    return f"Building {', '.join(build.views)}: {build.done:,} of {count(build.total, 'record')}{left}"
 
 
 def _digest_line(last: Progress, batches: int, records: int, changed: int) -> str:
@@ -213,6 +223,8 @@ def _digest_line(last: Progress, batches: int, records: int, changed: int) -> st
 
 
 def _standing(progress: Progress) -> str:
+    if progress.build is not None:
+        return build_line(progress.build)
     behind = "up to date" if progress.behind <= 0 else f"{count(progress.behind, 'commit')} behind"
     return f"position {progress.position}, {behind}"
 

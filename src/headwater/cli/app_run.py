@@ -47,6 +47,10 @@ def run(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take over from another run of the application, which ends.")
     ] = False,
+    approve: Annotated[
+        bool,
+        typer.Option("--approve", help="Keep changed views as candidates, until `headwater views switch`."),
+    ] = False,
     server: Annotated[
         bool, typer.Option("--server/--no-server", help="Serve the application over HTTP as well.")
     ] = True,
@@ -81,6 +85,7 @@ def run(
                 once=once,
                 # A standby has waited for its turn.
                 take_over=take_over or standby,
+                approve=approve,
                 address=address,
                 limits=limits or (),
                 report=showing,

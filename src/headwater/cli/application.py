@@ -18,6 +18,7 @@ from headwater.cli import (
     app_query,
     app_run,
     app_serve,
+    app_views,
     capture,
     demo,
     log_append,
@@ -153,6 +154,11 @@ sinks.register(sink_family)
 app.add_typer(log, name="log")
 app.add_typer(capture_family, name="capture")
 app.add_typer(sink_family, name="sink")
+views_family = typer.Typer(
+    cls=Family, no_args_is_help=True, help="Compare changed views with those that readers see, and switch to them."
+)
+app_views.register(views_family)
+app.add_typer(views_family, name="views")
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer hands it over by position

@@ -19,14 +19,24 @@ def view_of(arrangement: str) -> str | None:
     return arrangement.removeprefix(_VIEW) if arrangement.startswith(_VIEW) else None
 
 
-def part_of(operator: int, part: str) -> str:
+def part_of(operator: str, part: str) -> str:
     """The arrangement that holds a part of an operator's state."""
     return f"{operator}/{part}"
 
 
-def operator_of(arrangement: str) -> int | None:
-    """The operator of whose state an arrangement is a part; None if it holds a view's content."""
-    return int(arrangement.partition("/")[0]) if view_of(arrangement) is None else None
+def operator_of(arrangement: str) -> str | None:
+    """The name of the state that an arrangement is a part of; None if it holds a view's content."""
+    return arrangement.partition("/")[0] if view_of(arrangement) is None else None
+
+
+def owner_of(arrangement: str) -> str:
+    """The name of what an operator keeps: its state, or the content of a view."""
+    return operator_of(arrangement) or arrangement
+
+
+def renamed(arrangement: str, owner: str) -> str:
+    """The arrangement that holds the same part for another operator."""
+    return owner if view_of(arrangement) is not None else part_of(owner, arrangement.partition("/")[2])
 
 
 def view_sizes(sizes: Mapping[str, Size]) -> dict[str, Size]:
@@ -34,9 +44,9 @@ def view_sizes(sizes: Mapping[str, Size]) -> dict[str, Size]:
     return {view: size for arrangement, size in sizes.items() if (view := view_of(arrangement)) is not None}
 
 
-def operator_sizes(sizes: Mapping[str, Size]) -> dict[int, Size]:
-    """The size of each operator's state, all parts of it together."""
-    found: dict[int, Size] = {}
+def operator_sizes(sizes: Mapping[str, Size]) -> dict[str, Size]:
+    """The size of each operator's state, all parts of it together, by the name of the state."""
+    found: dict[str, Size] = {}
     for arrangement, size in sizes.items():
         operator = operator_of(arrangement)
         if operator is not None:

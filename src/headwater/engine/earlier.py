@@ -19,10 +19,14 @@ from headwater.views.zset import consolidate, negate
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """Where the content of some views at a position is: by view, the runs that hold it and what changed after."""
+    """Where the content of some views at a position is: by view, the runs that hold it and what changed after.
+
+    `generation` is the one that readers saw then; `schemas` are the columns of the runs.
+    """
 
     generation: Generation
     position: Position
+    schemas: dict[str, pa.Schema]
     runs: dict[str, Sequence[Run]]
     changes: dict[str, Sequence[Run]]
 
@@ -58,16 +62,20 @@ def find_earlier(look: Look, views: Sequence[str], at: Position) -> Earlier:
         if before and after:
             raise ViewPositionBetween(view, str(at), str(before[-1]), str(after[0]))
         raise ViewPositionGone(view, str(at), str(positions[0]), reading=True)
+    # A view that another generation took over unchanged has its history there.
+    homes = {name: look.home(seen.id, name) for name in views}
+    definitions = {one.id: one.definition for one in kept}
     return Earlier(
         seen,
         at,
-        {name: look.runs(seen.id, [arrangement_of(name)]) for name in views},
-        {name: _runs_after(look, seen.id, name, at) for name in views},
+        {name: definitions[home].view(name).stored_schema for name, home in homes.items()},
+        {name: look.runs(home, [arrangement_of(name)]) for name, home in homes.items()},
+        {name: changed_after(look, home, name, at) for name, home in homes.items()},
     )
 
 
-def _runs_after(look: Look, generation: int, view: str, at: Position) -> list[Run]:
-    """The changes of a view behind a position."""
+def changed_after(look: Look, generation: int, view: str, at: Position) -> list[Run]:
+    """The runs of what changed in a view behind a position."""
     steps = look.changes(generation, view, look.batch_at(generation, view, at))
     return [run for step in steps for run in step.runs]
 

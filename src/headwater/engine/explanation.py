@@ -39,7 +39,8 @@ class Operator:
     """A producer with state, on one level of the pipeline.
 
     `linear` is what it keeps right by adding up changes, `recomputed` what it recomputes for the groups that a
-    change touches. `state` is None where it is not known.
+    change touches. `state` is None where it is not known. `name` is what its state is called in the store, and `layout`
+    says what that state means: the same layout at the same position is the same state.
     """
 
     number: int
@@ -50,6 +51,8 @@ class Operator:
     recomputed: Sequence[str]
     view: str | None
     state: Size | None
+    name: str = ""
+    layout: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,11 @@ class Explanation:
         last = max((operator.level for operator in self.operators.values()), default=0)
         return [[o for o in self.operators.values() if o.level == level] for level in range(1, last + 1)]
 
+    @property
+    def layouts(self) -> dict[str, str]:
+        """The layout of each operator's state and of each view's content, by its name."""
+        return {one.name: one.layout for one in self.operators.values()}
+
     def of(self, view: str) -> Explanation:
         """Only what one view needs."""
         needed = set(self._below(self.views[view]))
@@ -83,7 +91,9 @@ class Explanation:
         operators = {
             number: replace(
                 one,
-                state=parts.get(number, nothing) if one.view is None else sizes.get(arrangement_of(one.view), nothing),
+                state=parts.get(one.name, nothing)
+                if one.view is None
+                else sizes.get(arrangement_of(one.view), nothing),
             )
             for number, one in self.operators.items()
         }

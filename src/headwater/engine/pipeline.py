@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol, TypedDict
@@ -17,8 +17,9 @@ from headwater.engine.following import Following, OnGone
 from headwater.engine.isolation import isolate, shortened
 from headwater.engine.manifest import Size
 from headwater.engine.opening import open_store
-from headwater.engine.publication import BatchCommit, BatchStats, Excluded
+from headwater.engine.publication import BatchCommit, BatchStats, Excluded, Generation
 from headwater.engine.runs import Run
+from headwater.engine.view_store import ViewStore
 from headwater.errors import HeadwaterError, PositionGone, RecordFailed, RecordsGone, ViewFailed
 from headwater.log.cutting import Cut
 from headwater.log.followers import Missed
@@ -70,12 +71,27 @@ class PipelineOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
+class BuildProgress:
+    """How far changed views are that are built beside the former ones: `done` records of `total`.
+
+    `seconds_left` is None as long as it cannot be told. `error` is why the build failed.
+    """
+
+    views: Sequence[str]
+    done: int
+    total: int
+    seconds_left: float | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """What one batch did. `freshness` is the time from the last commit that it covers to its publication.
 
     `behind` counts the log's commits that are still to come, `operators` has the rows into and out of each operator,
     `changes` the changed rows of each view, and `state` the size of each part of the state and of each view. `missed`
-    is what was deleted before it was read; the batch begins to build the views again, or continues without it.
+    is what was deleted before it was read; the batch begins to build the views again, or continues without it. With
+    `build` it was a batch of views that readers do not see yet.
     """
 
     batch: int
@@ -90,6 +106,19 @@ class Progress:
     excluded: Sequence[Excluded] = ()
     state: Mapping[str, Size] = field(default_factory=dict)
     missed: Sequence[Missed] = ()
+    build: BuildProgress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What a pipeline moves on: a generation of a store, as the driver of this epoch. `promotes`: to be seen by readers
+    as soon as it has caught up. `heir_of`: the generation of which it has taken state over."""
+
+    store: ViewStore
+    epoch: int
+    generation: Generation
+    promotes: bool = True
+    heir_of: int | None = None
 
 
 class Pipeline:
@@ -104,19 +133,38 @@ class Pipeline:
         policies: Mapping[str, str],
         batch_rows_max: int = BATCH_ROWS_MAX,
         one_task_rows_max: int = ONE_TASK_ROWS_MAX,
+        lane: Lane | None = None,
         on_gone: OnGone | None = None,
     ) -> None:
         self._log, self._program, self._policies = log, program, policies
         self._batch_rows_max, self.one_task_rows_max = batch_rows_max, one_task_rows_max
-        self.store = open_store(address)
-        self._epoch = self.store.take_over()
-        self.generation = self.store.open_generation(program.fingerprint, program.definition)
+        lane = opened(address, program) if lane is None else lane
+        self.store, self._epoch, self.generation, self._promotes = (
+            lane.store,
+            lane.epoch,
+            lane.generation,
+            lane.promotes,
+        )
         self._excluded = self.store.excluded(self.generation.id)
         self._cutter = log.cutter(program.topics)
+        self._on_gone = on_gone
         self._following = Following(log, name_of(address), program.topics, on_gone)
+        if lane.heir_of is not None:
+            self._following.adopt(self.generation, lane.heir_of)
         self._hold()
         self._release_old()
         self._begun: Progress | None = None
+        self.building: BuildProgress | None = None
+        """How far changed views are that are built beside these, or why they could not be built."""
+
+    def build_json(self) -> dict[str, object] | None:
+        """`building` as JSON."""
+        return None if self.building is None else asdict(self.building)
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """The topics that it reads."""
+        return self._program.topics
 
     @property
     def position(self) -> Position:
@@ -148,6 +196,24 @@ class Pipeline:
     def follow(self, stopped: Callable[[], bool], patience: timedelta = timedelta(seconds=1)) -> Iterator[Progress]:
         """Batches for ever, each as soon as the log has moved. Raises `Fenced` soon after another driver took over."""
         yield from self.catch_up()
+        yield from self._followed(stopped, patience)
+
+    def pass_over(self, excluded: Sequence[Excluded]) -> None:
+        """Leaves these records out from now on."""
+        self._excluded = list(excluded)
+
+    def become(self, program: Program, generation: Generation, *, adopts: bool) -> None:
+        """Continues with another program, whose generation readers see now, and perhaps `adopts` state of this one."""
+        former, self._program, self.generation = self.generation, program, generation
+        self._excluded = self.store.excluded(generation.id)
+        self._cutter = self._log.cutter(program.topics)
+        self._following = Following(self._log, name_of(self.store.address), program.topics, self._on_gone)
+        if adopts:
+            self._following.adopt(generation, former.id)
+        self._hold()
+        self._release_old()
+
+    def _followed(self, stopped: Callable[[], bool], patience: timedelta) -> Iterator[Progress]:
         while not stopped():
             if not self._log.wait(self.position, patience) <= self.position:
                 yield self.step(self._log.position())
@@ -244,7 +310,9 @@ class Pipeline:
                 merges=[merge for note in notes for merge in note.merges],
                 changes=changes,
                 stats=stats,
-                promote=self.generation.status == "building" and (caught_up or self.store.current() is None),
+                promote=self._promotes
+                and self.generation.status == "building"
+                and (caught_up or self.store.current() is None),
                 excluded=excluded,
             )
         )
@@ -302,6 +370,13 @@ class Pipeline:
     def _covered(self, batch: Batch) -> Cut:
         start, end = Position.parse(batch.start), Position.parse(batch.end)
         return self._log.cutter(self._program.topics).cut(start, end, self._batch_rows_max)
+
+
+def opened(address: str | Path, program: Program) -> Lane:
+    """The generation of a program, and the right to move it on. Every other driver of the store is fenced."""
+    store = open_store(address)
+    epoch = store.take_over()
+    return Lane(store, epoch, store.open_generation(program.fingerprint, program.definition))
 
 
 def name_of(address: str | Path) -> str:

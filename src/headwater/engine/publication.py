@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,10 +14,16 @@ from headwater.model.position import Position
 Status = Literal["building", "current", "retired"]
 """A generation is built, becomes the one that readers see, and is replaced by the next one."""
 
+Wish = Literal["switch", "discard"]
+"""What somebody wants to become of a generation that is building."""
+
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One definition of a pipeline with all its state. `batch` and `position` are those of its last commit."""
+    """One definition of a pipeline with all its state. `batch` and `position` are those of its last commit.
+
+    One that is building may be `former`: readers have seen it before. `wish` is what its driver is asked to do with it.
+    """
 
     id: int
     fingerprint: str
@@ -27,6 +33,8 @@ class Generation:
     position: Position
     promoted_position: Position | None
     created_at: int
+    is_former: bool = False
+    wish: Wish | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +140,25 @@ class BatchCommit:
     stats: BatchStats = field(default_factory=BatchStats)
     promote: bool = False
     excluded: Sequence[Excluded] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """What makes a generation that was built the one that readers see, at the position of the current one.
+
+    `kept` are the arrangements that it has built, `adopted` those that it takes from the current generation: by their
+    name there, their names here. Views in `unchanged` keep their history: changes, followers, and what was published.
+    The generation gets this `fingerprint`. If the definition that was current is to be kept up to date as well, it gets
+    the fingerprint `former`, in a generation that is building again.
+    """
+
+    generation: int
+    epoch: int
+    fingerprint: str
+    kept: Collection[str] = ()
+    adopted: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    unchanged: Collection[str] = ()
+    former: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,8 +121,7 @@ class Reader:
             try:
                 tables = {}
                 for view in views:
-                    schema = found.generation.definition.view(view).stored_schema
-                    now = view_zset(self.store.blobs, found.runs[view], schema)
+                    now = view_zset(self.store.blobs, found.runs[view], found.schemas[view])
                     tables[view] = _rows(found.zset(self.store.blobs, view, now), view)
                 return Snapshot(at, found.generation.id, tables)
             except StateCorrupt:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
@@ -45,11 +45,12 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """How far a subscription is."""
+    """How far a subscription is. `known_as` is the generation that it was told of, before views moved on unchanged."""
 
     generation: Generation
     position: Position
     batch: int
+    known_as: int
 
 
 class Subscription:
@@ -102,7 +103,7 @@ class Subscription:
     @property
     def reached(self) -> tuple[Position, int] | None:
         """The position up to which everything was given, and its generation; None before the first look."""
-        return None if self._place is None else (self._place.position, self._place.generation.id)
+        return None if self._place is None else (self._place.position, self._place.known_as)
 
     def confirm(self, position: Position, generation: int) -> None:
         """Says that a follower has durably what it was given up to here, so that nothing of it is kept any longer."""
@@ -141,6 +142,9 @@ class Subscription:
                 current = look.current()
                 if current is None:
                     return None
+                self._place = _at_home(look, self._place, self.view)
+                if self._follower is not None:
+                    self._follower.move(look)
                 self._steps += self._steps_after(look, self._place, until)
                 if self._steps:
                     continue
@@ -167,7 +171,8 @@ class Subscription:
             if self._after is not None:
                 generation = self._resumed(look, current, self._after)
                 batch = look.batch_at(generation.id, self.view, self._after)
-                self._move(_Place(generation, self._after, batch))
+                known_as = self._after_generation or generation.id
+                self._move(_Place(generation, self._after, batch, known_as))
             runs = _view_runs(look, current.id, self.view)
         if self._place is not None:
             return self._next()
@@ -188,12 +193,17 @@ class Subscription:
                 f"View {self.view!r} is at position {current.position}, which is before {after}.",
                 hint="Subscribe with the position of a read or of a change, or without one.",
             )
-        for found in reversed(look.generations()):
-            promoted = found.promoted_position
-            if promoted is None or not promoted <= after or self._after_generation not in (None, found.id):
-                continue
-            if look.is_kept(found.id, self.view):
-                return found
+        kept = {found.id: found for found in look.generations()}
+        if self._after_generation is not None:
+            homes = [look.home(self._after_generation, self.view)]
+        else:
+            seen = [
+                one for one in kept.values() if one.promoted_position is not None and one.promoted_position <= after
+            ]
+            homes = [look.home(one.id, self.view) for one in reversed(seen)]
+        for number in homes:
+            if number in kept and kept[number].promoted_position is not None and look.is_kept(number, self.view):
+                return kept[number]
         raise ViewPositionGone(self.view, str(after), str(current.promoted_position or current.position))
 
     def _steps_after(self, look: Look, place: _Place, until: int | None = None) -> list[ViewChange]:
@@ -224,10 +234,10 @@ class Subscription:
                 raise
             self._steps = deque(steps)
             return None
-        self._move(_Place(place.generation, step.position, step.batch))
+        self._move(replace(place, position=step.position, batch=step.batch))
         if not found.num_rows:
             return None
-        return self._changes(place.generation, step.position, found, squashed=step.first is not None)
+        return self._changes(place.known_as, step.position, found, squashed=step.first is not None)
 
     def _content(self, current: Generation, runs: Sequence[Run]) -> Changes | None:
         """The whole content; None if it has to be looked up again, because its files were collected meanwhile."""
@@ -237,8 +247,8 @@ class Subscription:
             if self._runs_are(current.id, runs):
                 raise
             return self._next()
-        self._move(_Place(current, current.position, current.batch))
-        return self._changes(current, current.position, _without_hash(found), snapshot=True)
+        self._move(_Place(current, current.position, current.batch, current.id))
+        return self._changes(current.id, current.position, _without_hash(found), snapshot=True)
 
     def _switch(
         self, former: Generation, old: Sequence[Run], current: Generation, new: Sequence[Run]
@@ -254,8 +264,8 @@ class Subscription:
                 raise
             return self._next()
         difference = consolidate(_without_hash(pa.concat_tables([negate(before), after])))
-        self._move(_Place(current, current.position, current.batch))
-        return self._changes(current, current.position, difference) if difference.num_rows else self._next()
+        self._move(_Place(current, current.position, current.batch, current.id))
+        return self._changes(current.id, current.position, difference) if difference.num_rows else self._next()
 
     def _runs_are(self, generation: int, runs: Sequence[Run]) -> bool:
         with self._store.read() as look:
@@ -263,14 +273,14 @@ class Subscription:
 
     def _changes(
         self,
-        generation: Generation,
+        generation: int,
         position: Position,
         found: pa.Table,
         *,
         snapshot: bool = False,
         squashed: bool = False,
     ) -> Changes:
-        return Changes(position, generation.id, found.drop_columns([WEIGHT]), found[WEIGHT], snapshot, squashed)
+        return Changes(position, generation, found.drop_columns([WEIGHT]), found[WEIGHT], snapshot, squashed)
 
 
 class _Follower:
@@ -289,12 +299,18 @@ class _Follower:
     def confirm(self, position: Position, generation: int) -> None:
         """Forgets the places before this one; what an older generation held is given back at once."""
         places = enumerate(self._passed)
-        number = next((at for at, one in places if one.position == position and one.generation.id == generation), 0)
+        number = next((at for at, one in places if one.position == position and one.known_as == generation), 0)
         for _ in range(number):
             self._passed.popleft()
         if len(self._held) > 1 and self._places().keys() != self._held.keys():
             last = self._passed[-1]
             self.hold(last.generation.id, last.batch)
+
+    def move(self, look: Look) -> None:
+        """Follows the history of the view, if another generation took the view over unchanged."""
+        moved = deque(_at_home(look, place, self._view) for place in self._passed)
+        if moved != self._passed:
+            self._passed, self._until = moved, None
 
     def limit(self, place: _Place) -> int:
         """The batch up to which the subscription may take changes behind a place: until then they stay as they are."""
@@ -329,7 +345,7 @@ def rows_behind(reader: Reader, view: str, position: Position, generation: int) 
     """How many changed rows of a view come behind a position that a generation had, of those that are kept."""
     with reader.store.read() as look:
         current = look.current()
-        numbers = set() if current is None else {generation, current.id}
+        numbers = set() if current is None else {look.home(generation, view), current.id}
         return sum(look.changed_rows(number, view, look.batch_at(number, view, position)) for number in numbers)
 
 
@@ -342,6 +358,7 @@ def seconds_behind(reader: Reader, view: str, position: Position, generation: in
         current = look.current()
         if current is None:
             return None
+        generation = look.home(generation, view)
         batch = look.batch_at(current.id, view, position)
         if generation == current.id and not look.changed_rows(current.id, view, batch):
             return 0.0
@@ -360,11 +377,18 @@ def has_all(reader: Reader, view: str, position: Position, generation: int, want
     if wanted <= position:
         return True
     with reader.store.read() as look:
-        current = look.current()
+        current, generation = look.current(), look.home(generation, view)
         if current is None or current.id != generation or not wanted <= current.position:
             return False
         after, until = (look.batch_at(generation, view, one) for one in (position, wanted))
         return not look.changes(generation, view, after, until)
+
+
+def _at_home(look: Look, place: _Place, view: str) -> _Place:
+    """The place in the generation that has the view's history now."""
+    home = look.home(place.generation.id, view)
+    found = None if home == place.generation.id else look.generation(home)
+    return place if found is None else replace(place, generation=found)
 
 
 def _view_runs(look: Look, generation: int, view: str) -> list[Run]:

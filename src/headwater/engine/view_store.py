@@ -23,7 +23,9 @@ from headwater.engine.publication import (
     Generation,
     Hold,
     Publication,
+    Switch,
     ViewChange,
+    Wish,
 )  # fmt: skip
 from headwater.engine.runs import Run
 from headwater.errors import UsageError
@@ -47,8 +49,9 @@ REPLACED_KEPT = timedelta(minutes=1)
 """Blobs that a commit named, and nothing names any more, are kept so long: a reader may be about to open them. One that
 comes later finds that there is a newer commit."""
 
-RETIRED_KEPT = timedelta(minutes=15)
-"""A generation that was replaced stays so long, for readers and subscribers that are not done with it."""
+RETIRED_KEPT = timedelta(hours=1)
+"""A generation that was replaced stays so long: for readers and subscribers that are not done with it, and for a
+rollback."""
 
 
 class Look(Protocol):
@@ -103,6 +106,10 @@ class Look(Protocol):
 
     def holds(self) -> list[Hold]:
         """What is kept for each follower."""
+        ...
+
+    def home(self, generation: int, view: str) -> int:
+        """The generation that has the history of a view: a later one, if that took the view over unchanged."""
         ...
 
 
@@ -178,6 +185,27 @@ class ViewStore(ABC):
         `InternalError` if the batch is not the one after the last, goes back, changes a view at a position that was
         published, or names a blob or replaces a run that is not there.
         """
+
+    @abstractmethod
+    def switch(self, switch: Switch) -> Generation:
+        """Lets readers see a generation that was building, durably: all of it, or nothing if this raises.
+
+        It has the position, the batch number and the excluded records of the one that was current, which is retired.
+        Changes, followers and places of unchanged views are those of the new generation from now on. Others begin with
+        it: who follows them gets the difference. Raises as `commit`, and `InternalError` if the generation has batches
+        and is not where the current one is.
+        """
+
+    @abstractmethod
+    def wish(self, generation: int, wish: Wish | None) -> None:
+        """Asks the driver to do something with a generation that is building. For any process.
+
+        Raises `UsageError` if it is not building (any more).
+        """
+
+    @abstractmethod
+    def discard(self, generation: int, epoch: int) -> None:
+        """Gives up a generation that is building, with all that it has. For the driver. Raises `Fenced`."""
 
     @abstractmethod
     def runs(self, generation: int) -> dict[str, list[Run]]:

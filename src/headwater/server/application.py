@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from headwater.errors import InternalError, Refused
 from headwater.server import (
     alerts,
+    candidates,
     dead_letters,
     flow,
     groups,
@@ -47,6 +48,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *views.ENDPOINTS,
     *pipelines.ENDPOINTS,
     *sinks.ENDPOINTS,
+    *candidates.ENDPOINTS,
     *dead_letters.ENDPOINTS,
     *flow.ENDPOINTS,
     *health.ENDPOINTS,

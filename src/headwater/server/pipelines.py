@@ -9,11 +9,14 @@ from typing import Any
 
 from starlette.responses import Response
 
+from headwater.engine.arrangements import owner_of, renamed
+from headwater.engine.publication import Generation
 from headwater.engine.sources import Source
 from headwater.errors import HeadwaterError
 from headwater.model.encoding import format_instant
 from headwater.server.answers import answer
 from headwater.server.batches import batch_json, instant, size_json
+from headwater.server.candidates import BUILD, build_of
 from headwater.server.endpoint import Call, Endpoint, json_answer
 from headwater.server.failures import error_body
 from headwater.server.parameters import READING, VIEW
@@ -44,7 +47,7 @@ PIPELINE = thing(
     name=TEXT, status=TEXT, runs_here=YES_NO, process=maybe(PROCESS), error=ANYTHING, failed_at=maybe(TEXT),
     retries=maybe(WHOLE), not_kept=by_name(TEXT), position=maybe(POSITION), log_position=POSITION, behind=maybe(WHOLE),
     freshness_seconds=maybe(NUMBER), last_published_at=maybe(TEXT), batches=many(BATCH), generations=many(ANYTHING),
-    state=by_name(SIZE), excluded=WHOLE,
+    state=by_name(SIZE), excluded=WHOLE, build=maybe(BUILD),
 )  # fmt: skip
 SOURCE = thing(name=TEXT, process=PROCESS, status=ANYTHING, error=ANYTHING)
 VERIFICATION = {**thing(view=TEXT, status=TEXT), "additionalProperties": True}
@@ -89,8 +92,19 @@ def pipeline_json(service: Service) -> dict[str, object]:
             }
             for one in reader.generations()
         ],
-        "state": {part: size_json(size) for part, size in service.history.sizes.state.items()},
+        "state": _state_json(service, current),
         "excluded": len(reader.excluded()),
+        "build": build_of(service),
+    }
+
+
+def _state_json(service: Service, current: Generation | None) -> dict[str, object]:
+    """The size of each part of the state: `view/NAME`, or the number of an operator and what it keeps."""
+    operators = {} if current is None else current.definition.explanation.operators
+    numbers = {one.name: str(one.number) for one in operators.values() if one.view is None}
+    return {
+        renamed(part, numbers.get(owner_of(part), owner_of(part))): size_json(size)
+        for part, size in service.history.sizes.state.items()
     }
 
 

@@ -50,6 +50,8 @@ def _operator(given: flow.Flow, operator: flow.Operator) -> Operator:
         recomputed=list(work.recomputed),
         view=operator.view,
         state=None,
+        name=operator.name,
+        layout=operator.layout,
     )
 
 

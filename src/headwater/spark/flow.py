@@ -6,7 +6,7 @@ runs it. A relation is what a plan's node stands for: some branches, each a prod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
@@ -163,11 +163,14 @@ class Operator:
     types: Sequence[DataType]
     native: Native | None = None
     view: str | None = None
+    layout: str = ""
+    """What its state means: see `layout`. `state` is what its state is called, unless it is the content of a view."""
+    state: str = ""
 
     @property
     def name(self) -> str:
         """What its state is called."""
-        return arrangement_of(self.view) if self.view else str(self.number)
+        return arrangement_of(self.view) if self.view else self.state or str(self.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +218,24 @@ class Flow:
         kernel = self.operators[edge.operator].kernel
         places = {name: place for place, name in enumerate(kernel.brought[edge.port].names)}
         return [edge.columns[places[name]] for name in kernel.keys[edge.port]]
+
+    def below(self, operators: Collection[int]) -> Flow:
+        """The part of the flow that some operators need."""
+        needed: set[int] = set()
+        left = list(operators)
+        while left:
+            number = self.results.get(left[-1], left[-1])
+            left.pop()
+            if number not in needed:
+                needed.add(number)
+                left += [edge.branch.producer for edge in self.edges if edge.operator == number]
+        return replace(
+            self,
+            sources={number: one for number, one in self.sources.items() if number in needed},
+            operators={number: one for number, one in self.operators.items() if number in needed},
+            edges=tuple(edge for edge in self.edges if edge.operator in needed),
+            results={rows: number for rows, number in self.results.items() if number in needed},
+        )
 
     def above(self, *relations: Relation) -> int:
         """The level of an operator that reads these."""

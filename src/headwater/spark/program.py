@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -39,7 +40,7 @@ from headwater.spark.failures import (
 )
 from headwater.spark.flow import Relation
 from headwater.spark.functions import register
-from headwater.spark.layout import layout
+from headwater.spark.layout import laid_out
 from headwater.spark.naming import in_order, references_of
 from headwater.spark.numbering import numbered_alike
 from headwater.spark.passes import optimized
@@ -51,7 +52,7 @@ from headwater.spark.topics import as_read, check_history, history_schema, topic
 from headwater.spark.wording import label
 from headwater.views.zset import HASH, WEIGHT
 
-VERSION = 6
+VERSION = 7
 """Of how views are planned and kept. What was built by another version is rebuilt."""
 
 
@@ -99,8 +100,7 @@ class Program:
             self._schemas[topic.name] = topic_schema(topic)
         for name in ordered:
             self._plan(name, views[name])
-        self.flow = optimized(self._planner.builder.flow)
-        self._layout = layout(self.catalyst, self.flow)
+        self.flow = laid_out(self.catalyst, optimized(self._planner.builder.flow), functions, VERSION)
         self._frames: dict[int, list[DataFrame]] = {}
 
     @property
@@ -135,8 +135,15 @@ class Program:
     @property
     def fingerprint(self) -> str:
         """Of what the views are and of what is kept for them: state of the same fingerprint can be resumed."""
-        kept = [self.definition.meaning, *self._layout]
+        kept = [self.definition.meaning, *(f"{one.name} {one.layout}" for one in self.flow.operators.values())]
         return hashlib.sha256(json.dumps(kept).encode()).hexdigest()
+
+    def part(self, names: Collection[str]) -> Program:
+        """The operators whose state is called so, and those below them, as a program of the same definition."""
+        made = copy(self)
+        made.flow = self.flow.below([one.number for one in self.flow.operators.values() if one.name in names])
+        made._frames = {}  # noqa: SLF001
+        return made
 
     def run(self, batch: Batch) -> list[StageNote]:
         """Runs a batch; what its stages have written. Nothing has happened until that is committed."""

@@ -46,6 +46,18 @@ class Runtime:
         """Whether the topics are what they were when the views were planned."""
         return list(self._topics) == list(self._log.topics())
 
+    def former(self, definition: Definition) -> Program | None:
+        """The program of a definition that was published; None if its views would not be what they were.
+
+        A function may have changed since, a column may be gone, and another version of Spark may plan in another way.
+        """
+        views = {name: view.sql for name, view in definition.views.items()}
+        try:
+            made = Program(self.program.session, self._topics, views, self._functions)
+        except HeadwaterError:
+            return None
+        return made if made.definition.explanation.layouts == definition.explanation.layouts else None
+
     def warm_up(self) -> None:
         """Runs batches of which nothing is kept, so that workers start and Java compiles; later only an empty one."""
         if self._warm:

@@ -290,7 +290,7 @@ def _distinct(hashes: Hashes) -> Hashes:
 
 def arrangement(operator: StageOperator, part: str) -> str:
     """What a part of an operator's state is called."""
-    return operator.name if operator.is_view else part_of(operator.number, part)
+    return operator.name if operator.is_view else part_of(operator.name, part)
 
 
 def part_schema(part: Part) -> pa.Schema:

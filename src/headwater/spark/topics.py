@@ -23,7 +23,7 @@ from headwater.errors import InvalidQuery, UnsupportedQuery
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
 from headwater.model.record import SQL_COLUMNS
-from headwater.spark.builder import FlowBuilder, Input, port_schema
+from headwater.spark.builder import FlowBuilder, Input, arrow_type
 from headwater.spark.catalyst import Expression
 from headwater.spark.catalyst.history import Reading, Reference
 from headwater.spark.flow import Branch, Project, Relation
@@ -153,7 +153,8 @@ class Topics:
         types = [attribute.type for attribute in records]
         names = [*topic.schema.names, *SQL_COLUMNS, DELETED]
         source = self._builder.add_source(topic.name, None, names, types)
-        schema = port_schema("c", columns)
+        # By name, so that state stays what it is when the topic gets another column.
+        schema = pa.schema([(f"c_{name}", arrow_type(one.type)) for name, one in zip(names, columns, strict=False)])
         made = kernel(schema, tuple(schema.names[names.index(name)] for name in topic.key))
         order = [columns[names.index(COMMIT)], columns[names.index(OFFSET)], deleted]
         given = Input(Relation((Branch(source.number, records),), records), [*columns, *order])

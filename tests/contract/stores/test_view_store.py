@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from headwater.engine.opening import delete_state, open_blobs, open_store
-from headwater.engine.publication import BatchCommit, BatchStats, Excluded
+from headwater.engine.publication import BatchCommit, BatchStats, Excluded, Switch
 from headwater.engine.reading import Reader
 from headwater.engine.subscription import Subscription
 from headwater.engine.view_store import GRACE, HISTORY_AGE_MAX, REPLACED_KEPT, RETIRED_KEPT, ViewStore
@@ -168,6 +170,171 @@ class TestGenerations:
         assert [one.id for one in store.generations()] == [second.id]
         with pytest.raises(UsageError):
             store.generation(first.id)
+
+
+class TestSwitch:
+    """One definition takes the place of another at the same position."""
+
+    @pytest.fixture
+    def driver(self, store: ViewStore, clock: ManualClock) -> Iterator[Driver]:
+        """View `v` has two rows, `w` has one, and so has the state `x`."""
+        driver = Driver(store.address, views=("v", "w"), clock=clock)
+        driver.publish({"v": zset((1, 1, "a", 1)), "w": zset((7, 7, "w", 1))}, state={"x/rows": ONE})
+        driver.publish({"v": zset((2, 2, "b", 1))})
+        yield driver
+        driver.close()
+
+    def switch(self, driver: Driver, **what: Any) -> int:
+        """Another definition, in which `w` has another row."""
+        former = driver.generation
+        built = driver.store.open_generation("two", definition("v", "w")).id
+        driver.generation, driver.batch = built, 0
+        driver.publish({"w": zset((8, 8, "new", 1))}, 2, promote=False, state={"y/rows": TWO, "z/rows": TWO})
+        adopted = {"view/v": ["view/v"], "x/rows": ["x/rows", "x.2/rows"]}
+        kept = ["view/w", "y/rows"]
+        told = {"kept": kept, "adopted": adopted, "unchanged": ["v"], **what}
+        now = driver.store.switch(Switch(built, driver.epoch, "two", **told))
+        assert (now.id, now.status, now.batch, now.position, now.promoted_position) == (
+            built,
+            "current",
+            2,
+            at(2),
+            at(2),
+        )
+        driver.batch = now.batch
+        return former
+
+    def test_readers_see_both_parts_at_one_position(self, driver: Driver) -> None:
+        former = self.switch(driver)
+        assert [one.status for one in driver.store.generations()] == ["retired", "current"]
+        assert sorted(driver.store.runs(driver.generation)) == ["view/v", "view/w", "x.2/rows", "x/rows", "y/rows"]
+        with Reader(driver.store.address) as reader:
+            assert rows(reader) == [1, 2]
+            assert reader.read(["w"]).tables["w"]["key"].to_pylist() == [8]
+            assert [one.batch for one in reader.published(9)] == [1, 2]
+        with pytest.raises(InternalError):
+            driver.store.commit(BatchCommit(former, driver.epoch, 3, at(3)))
+        driver.publish({"v": zset((3, 3, "c", 1)), "w": zset((8, 8, "new", -1))}, 3)
+        with Reader(driver.store.address) as reader:
+            assert rows(reader) == [1, 2, 3]
+
+    def test_who_follows_an_unchanged_view_sees_nothing_of_it(self, driver: Driver, clock: ManualClock) -> None:
+        with Subscription(driver.store.address, "v") as before, Subscription(driver.store.address, "w") as other:
+            assert before.poll() is not None
+            assert other.poll() is not None
+            former = self.switch(driver)
+            assert before.poll() is None
+            change = other.poll()
+            assert change is not None
+            assert (change.snapshot, change.position) == (False, at(2))
+            changed = dict(zip(change.rows["key"].to_pylist(), change.weights.to_pylist(), strict=True))
+            assert changed == {7: -1, 8: 1}
+            assert before.reached == (at(2), former)
+        clock.advance(RETIRED_KEPT + timedelta(minutes=1))
+        driver.publish({"v": zset((3, 3, "c", 1))}, 3)
+        driver.store.collect()
+        assert [one.id for one in driver.store.generations()] == [driver.generation]
+        with Subscription(driver.store.address, "v", at(2), generation=former) as later:
+            change = later.poll()
+            assert change is not None
+            assert (change.rows["key"].to_pylist(), change.generation) == ([3], former)
+
+    def test_views_are_what_they_were_before(self, driver: Driver) -> None:
+        self.switch(driver)
+        driver.publish({"v": zset((3, 3, "c", 1))}, 3)
+        with Reader(driver.store.address) as reader:
+            then = reader.read_at(["v", "w"], at(1)).tables
+            assert (then["v"]["key"].to_pylist(), then["w"]["key"].to_pylist()) == ([1], [7])
+            then = reader.read_at(["v", "w"], at(2)).tables
+            assert (sorted(then["v"]["key"].to_pylist()), then["w"]["key"].to_pylist()) == ([1, 2], [8])
+
+    def test_what_a_follower_has_not_got_is_kept_for_it(self, driver: Driver, clock: ManualClock) -> None:
+        with Subscription(driver.store.address, "v", follower="sink") as follower:
+            first = follower.poll()
+            assert first is not None
+            follower.confirm(first.position, first.generation)
+        driver.publish({"v": zset((3, 3, "c", 1))}, 3)
+        self.switch_at(driver, 3)
+        clock.advance(HISTORY_AGE_MAX + timedelta(minutes=5))
+        driver.publish({"v": zset((4, 4, "d", 1))}, 4)
+        driver.store.collect()
+        place = {"generation": first.generation, "follower": "sink"}
+        with Subscription(driver.store.address, "v", first.position, **place) as follower:  # type: ignore[arg-type]
+            found = [follower.poll(), follower.poll()]
+            assert [None if one is None else one.rows["key"].to_pylist() for one in found] == [[3], [4]]
+
+    def switch_at(self, driver: Driver, position: int) -> None:
+        """Another definition that takes everything over."""
+        runs = driver.store.runs(driver.generation)
+        built = driver.store.open_generation("all", definition("v", "w"))
+        adopted = {name: [name] for name in runs}
+        driver.store.switch(Switch(built.id, driver.epoch, "all", adopted=adopted, unchanged=["v", "w"]))
+        driver.generation = built.id
+        assert driver.store.generation(built.id).position == at(position)
+
+    def test_the_former_one_can_be_kept_and_switched_back_to(self, driver: Driver) -> None:
+        former = self.switch(driver, former="one again")
+        (back,) = [one for one in driver.store.generations() if one.status == "building"]
+        assert (back.fingerprint, back.batch, back.position, back.is_former) == ("one again", 2, at(2), True)
+        runs = driver.store.runs(back.id)
+        assert {name: len(found) for name, found in runs.items()} == {
+            name: len(found) for name, found in driver.store.runs(former).items()
+        }
+        driver.publish({"v": zset((3, 3, "c", 1)), "w": zset((9, 9, "new", 1))}, 3)
+        beside = BatchCommit(back.id, driver.epoch, 3, at(3), write(driver.store, {"view/w": zset((6, 6, "w", 1))}))
+        driver.store.commit(beside)
+        told = {"kept": ["view/w"], "adopted": {"view/v": ["view/v"]}, "unchanged": ["v"]}
+        with Subscription(driver.store.address, "w") as follower:
+            assert follower.poll() is not None
+            now = driver.store.switch(Switch(back.id, driver.epoch, "one", **told))  # type: ignore[arg-type]
+            change = follower.poll()
+            assert change is not None
+            changed = dict(zip(change.rows["key"].to_pylist(), change.weights.to_pylist(), strict=True))
+            assert changed == {6: 1, 7: 1, 8: -1, 9: -1}
+        assert (now.status, now.is_former) == ("current", False)
+        with Reader(driver.store.address) as reader:
+            assert rows(reader) == [1, 2, 3]
+
+    def test_anybody_can_wish_for_a_switch(self, driver: Driver) -> None:
+        built = driver.store.open_generation("two", definition("v"))
+        with open_store(driver.store.address, create=False) as other:
+            ticket = driver.store.ticket()
+            other.wish(built.id, "switch")
+            driver.store.wait(ticket, 10)
+            assert driver.store.generation(built.id).wish == "switch"
+            other.wish(built.id, None)
+            assert driver.store.generation(built.id).wish is None
+            with pytest.raises(UsageError):
+                other.wish(driver.generation, "discard")
+            with pytest.raises(UsageError):
+                other.discard(built.id, driver.epoch)
+
+    def test_what_is_discarded_leaves_nothing(self, driver: Driver, clock: ManualClock) -> None:
+        built = driver.store.open_generation("two", definition("v"))
+        (run,) = write(driver.store, {"x/rows": ONE})
+        driver.store.commit(BatchCommit(built.id, driver.epoch, 1, at(1), [run]))
+        with pytest.raises(Fenced):
+            driver.store.discard(built.id, driver.epoch - 1)
+        driver.store.discard(built.id, driver.epoch)
+        assert [one.id for one in driver.store.generations()] == [driver.generation]
+        with pytest.raises(InternalError):
+            driver.store.discard(driver.generation, driver.epoch)
+        driver.store.collect()
+        clock.advance(GRACE + timedelta(minutes=1))
+        driver.store.collect()
+        assert driver.store.blobs.size(run.file) is None
+
+    def test_it_is_refused_at_another_position_and_by_another_driver(self, driver: Driver) -> None:
+        built = driver.store.open_generation("two", definition("v"))
+        driver.store.commit(BatchCommit(built.id, driver.epoch, 1, at(1)))
+        with pytest.raises(InternalError, match="position"):
+            driver.store.switch(Switch(built.id, driver.epoch, "two", unchanged=["v"]))
+        with pytest.raises(InternalError, match="not being built"):
+            driver.store.switch(Switch(driver.generation, driver.epoch, "two"))
+        epoch = driver.epoch
+        driver.store.take_over()
+        with pytest.raises(Fenced):
+            driver.store.switch(Switch(built.id, epoch, "two"))
 
 
 class TestCollect:

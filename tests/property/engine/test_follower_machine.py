@@ -7,14 +7,17 @@ import tempfile
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from headwater.engine.arrangements import arrangement_of
 from headwater.engine.embedded import followers, packing, squashing
 from headwater.engine.embedded import store as store_module
+from headwater.engine.publication import Switch
 from headwater.engine.runs import forget_open_runs
 from headwater.engine.subscription import Changes, Subscription
 from headwater.engine.view_store import REPLACED_KEPT, RETIRED_KEPT
@@ -99,6 +102,7 @@ class FollowerMachine(RuleBasedStateMachine):
         self.content: Counter[Row] = Counter()
         self.history: dict[Place, Counter[Row]] = {}
         self.definitions = 0
+        self.first_known_as: dict[int, int] = {}
         self.open()
         self.followers = {name: Follower(self.directory, name) for name in NAMES}
 
@@ -118,7 +122,11 @@ class FollowerMachine(RuleBasedStateMachine):
         position = self.position() + 1
         self.driver.publish({"v": changed} if changed.num_rows else {}, position)
         self.content = added(self.content, change)
-        self.history[str(position), self.driver.generation] = self.content
+        self.history[self.named((str(position), self.driver.generation))] = self.content
+
+    def named(self, place: Place) -> Place:
+        """A place in the generation by which the view was known before others took it over unchanged."""
+        return place[0], self.first_known_as.get(place[1], place[1])
 
     def position(self) -> int:
         return max((int(position) for position, _ in self.history), default=0)
@@ -142,6 +150,37 @@ class FollowerMachine(RuleBasedStateMachine):
         self.content = Counter()
         self.commit(Counter({(key, text): weight for key, text, weight in rows if weight}))
 
+    @rule()
+    def take_over(self) -> None:
+        """Another definition in which the view means the same: it keeps its content and its history."""
+        former, store = self.driver.generation, self.driver.store
+        runs = store.runs(former)
+        self.switch(self.begun(), adopted={name: [name] for name in runs}, unchanged=["v"])
+        self.first_known_as[self.driver.generation] = self.first_known_as.get(former, former)
+
+    @rule(rows=ROWS)
+    def change_beside(self, rows: list[tuple[int, str, int]]) -> None:
+        """Another definition of the view is built up to the position at which the former one is, and switched to."""
+        position, batch = self.position(), self.driver.batch
+        self.driver.generation, self.driver.batch = self.begun(), 0
+        self.content = Counter()
+        change = Counter({(key, text): weight for key, text, weight in rows if weight})
+        changed = zset(*((key, key, text, weight) for (key, text), weight in change.items()))
+        self.driver.publish({"v": changed} if changed.num_rows else {}, position, promote=False)
+        self.switch(self.driver.generation, kept=[arrangement_of("v")])
+        self.driver.batch = batch
+        self.content = added(self.content, change)
+        self.history[str(position), self.driver.generation] = self.content
+
+    def begun(self) -> int:
+        self.definitions += 1
+        return self.driver.store.open_generation(f"definition {self.definitions}", definition("v")).id
+
+    def switch(self, generation: int, **what: Any) -> None:
+        store, fingerprint = self.driver.store, f"definition {self.definitions}"
+        store.switch(Switch(generation, self.driver.epoch, fingerprint, **what))
+        self.driver.generation = generation
+
     @rule(long=st.booleans())
     def collect(self, long: bool) -> None:
         self.clock.advance((RETIRED_KEPT if long else REPLACED_KEPT) + timedelta(minutes=1))
@@ -159,7 +198,7 @@ class FollowerMachine(RuleBasedStateMachine):
             place = follower.take()
             if place is None:
                 break
-            assert follower.content == self.history[place]
+            assert follower.content == self.history[self.named(place)]
             if confirms:
                 follower.confirm()
 
@@ -171,7 +210,7 @@ class FollowerMachine(RuleBasedStateMachine):
     def catch_up(self, name: str) -> None:
         follower = self.followers[name]
         while (place := follower.take()) is not None:
-            assert follower.content == self.history[place]
+            assert follower.content == self.history[self.named(place)]
         assert follower.content == self.content
         follower.confirm()
 

@@ -41,7 +41,7 @@ def write_application(directory: Path) -> Path:
 
 def definition(views: Mapping[str, str]) -> Definition:
     operators = {
-        number: Operator(number, level, label, [], [], [], None, None)
+        number: Operator(number, level, label, [], [], [], None, None, str(number))
         for number, level, label in ((2, 1, "table orders by id"), (10, 2, "aggregate by x"))
     }
     return Definition(

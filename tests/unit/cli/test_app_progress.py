@@ -14,7 +14,7 @@ from rich.console import Console
 from headwater.cli import app_progress
 from headwater.cli.app_progress import Board, display, progress_json, progress_line
 from headwater.engine.manifest import Size
-from headwater.engine.pipeline import Progress
+from headwater.engine.pipeline import BuildProgress, Progress
 from headwater.engine.publication import Excluded
 from headwater.log.embedded.position import commit_position
 
@@ -48,6 +48,7 @@ def test_as_json() -> None:
         "freshness_seconds": 1.5,
         "state_bytes": 3584,
         "views": {"quiet": {"changed": 0, "bytes": 512}, "revenue": {"changed": 2, "bytes": 1024}},
+        "build": None,
         "operators": {"4": {"rows_in": 1000, "rows_out": 2}},
         "excluded": [
             {"view": "revenue", "topic": "orders", "partition": 0, "offset": 5, "reason": "Division by zero."}
@@ -117,3 +118,12 @@ def test_the_last_batches_before_a_pause_are_told(
             told += capsys.readouterr().err
             time.sleep(0.01)
         assert "2 commits behind" in told
+
+
+def test_a_batch_of_a_build_says_how_far_it_is() -> None:
+    build = BuildProgress(["revenue"], 1500, 6000, 12.4)
+    line = progress_line(replace(batch(), build=build))
+    assert line == "Building revenue: 1,500 of 6,000 records, 12s left; batch 3, in 0.5s."
+    assert progress_json(replace(batch(), build=build))["build"] == {
+        "views": ["revenue"], "done": 1500, "total": 6000, "seconds_left": 12.4, "error": None,
+    }  # fmt: skip

@@ -36,7 +36,7 @@ from headwater.system.sqlite import (
 from headwater.system.storage import Storage, storage_error
 from headwater.system.witness import Witness
 
-FORMAT = 4
+FORMAT = 5
 BUSY_SECONDS_MAX = 30.0
 NAME, WITNESS = "store.db", "store.witness"
 FILES = (NAME, f"{NAME}-wal", f"{NAME}-shm", WITNESS)
@@ -61,7 +61,9 @@ CREATE TABLE generations (
     promoted_position TEXT,
     created_at INTEGER NOT NULL,
     retired_at INTEGER,
-    stripped INTEGER NOT NULL DEFAULT 0
+    stripped INTEGER NOT NULL DEFAULT 0,
+    is_former INTEGER NOT NULL DEFAULT 0,
+    wish TEXT
 );
 CREATE UNIQUE INDEX one_current_generation ON generations (status) WHERE status = 'current';
 CREATE TABLE runs (
@@ -107,6 +109,12 @@ CREATE TABLE forgotten (
     view TEXT NOT NULL,
     batch INTEGER NOT NULL,
     position TEXT NOT NULL,
+    PRIMARY KEY (generation, view)
+) WITHOUT ROWID;
+CREATE TABLE homes (
+    generation INTEGER NOT NULL,
+    view TEXT NOT NULL,
+    home INTEGER NOT NULL,
     PRIMARY KEY (generation, view)
 ) WITHOUT ROWID;
 CREATE TABLE excluded (

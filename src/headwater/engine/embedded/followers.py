@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.engine.arrangements import arrangement_of
+from headwater.engine.embedded.look import home_of
 from headwater.engine.view_store import HELD_CHANGES
 from headwater.system.sqlite import Connection
 
@@ -20,6 +21,7 @@ def hold(tx: Connection, follower: str, view: str, places: Mapping[int, int], ba
     if not places:
         tx.execute("DELETE FROM followers WHERE name = ?", (follower,))
         return batch
+    places = _at_home(tx, view, places)
     # What was handed out of an older generation may be on its way.
     highs = dict(tx.execute("SELECT generation, high FROM followers WHERE name = ? AND view = ?", (follower, view)))
     newest = list(places)[-1]
@@ -30,6 +32,14 @@ def hold(tx: Connection, follower: str, view: str, places: Mapping[int, int], ba
         [(follower, view, number, low, max(low, highs.get(number, low))) for number, low in places.items()],
     )
     return int(highs[newest])
+
+
+def _at_home(tx: Connection, view: str, places: Mapping[int, int]) -> dict[int, int]:
+    """The places in the generations that have the view's history now, of each the first."""
+    found: dict[int, int] = {}
+    for generation, batch in places.items():
+        found.setdefault(home_of(tx, generation, view), batch)
+    return found
 
 
 def _next_high(tx: Connection, generation: int, view: str, batch: int) -> int:
@@ -64,6 +74,7 @@ def forget_generations(tx: Connection, before: int) -> int:
         for table in ("runs", "published", "changes", "forgotten", "excluded"):
             tx.execute(f"DELETE FROM {table} WHERE generation = ?", (number,))
         tx.execute("DELETE FROM generations WHERE id = ?", (number,))
+        tx.execute("DELETE FROM homes WHERE home = ?", (number,))
         count += 1
     return count
 

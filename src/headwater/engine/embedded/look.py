@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from headwater.engine.definition import Definition
-from headwater.engine.publication import BatchStats, Excluded, Generation, Hold, Publication, Status, ViewChange
+from headwater.engine.publication import BatchStats, Excluded, Generation, Hold, Publication, Status, ViewChange, Wish
 from headwater.engine.runs import Run
 from headwater.model.position import Position
 from headwater.system.sqlite import Connection
@@ -19,7 +19,8 @@ NO_RUN = "[]"
 """What stands in the place of a run where several changes came to nothing together."""
 
 _GENERATION = (
-    "SELECT id, fingerprint, definition, status, batch, position, promoted_position, created_at FROM generations"
+    "SELECT id, fingerprint, definition, status, batch, position, promoted_position, created_at, is_former, wish"
+    " FROM generations"
 )
 
 
@@ -121,6 +122,9 @@ class DatabaseLook:
         )
         return [Hold(*row) for row in self._tx.execute(query)]
 
+    def home(self, generation: int, view: str) -> int:
+        return home_of(self._tx, generation, view)
+
 
 class NoLook:
     """A store that is not there yet."""
@@ -161,6 +165,15 @@ class NoLook:
     def holds(self) -> list[Hold]:
         return []
 
+    def home(self, generation: int, view: str) -> int:
+        return generation
+
+
+def home_of(tx: Connection, generation: int, view: str) -> int:
+    """As `Look.home`."""
+    row = tx.execute("SELECT home FROM homes WHERE generation = ? AND view = ?", (generation, view)).fetchone()
+    return generation if row is None else int(row[0])
+
 
 @lru_cache(maxsize=16)
 def _definition(text: str) -> Definition:
@@ -169,7 +182,7 @@ def _definition(text: str) -> Definition:
 
 
 def _to_generation(row: tuple[Any, ...]) -> Generation:
-    number, fingerprint, definition, status, batch, position, promoted, created_at = row
+    number, fingerprint, definition, status, batch, position, promoted, created_at, is_former, wish = row
     return Generation(
         number,
         fingerprint,
@@ -179,4 +192,6 @@ def _to_generation(row: tuple[Any, ...]) -> Generation:
         Position.parse(position),
         None if promoted is None else Position.parse(promoted),
         created_at,
+        bool(is_former),
+        cast(Wish | None, wish),
     )

@@ -21,8 +21,9 @@ from headwater.engine.embedded.followers import forget_changes, forget_generatio
 from headwater.engine.embedded.look import DatabaseLook, NoLook
 from headwater.engine.embedded.packing import pack
 from headwater.engine.embedded.squashing import squash
+from headwater.engine.embedded.switching import discard, promote, switch_over
 from headwater.engine.manifest import Manifest, replacement
-from headwater.engine.publication import BatchCommit, Collected, Excluded, Generation
+from headwater.engine.publication import BatchCommit, Collected, Excluded, Generation, Switch, Wish
 from headwater.engine.runs import Run
 from headwater.engine.view_store import (
     CHANGES_BYTES_MAX,
@@ -35,7 +36,7 @@ from headwater.engine.view_store import (
     ViewStore,
 )  # fmt: skip
 from headwater.errors import Fenced, InternalError, StoreOutdated, StoreUnusable, UsageError
-from headwater.model.position import START, Position
+from headwater.model.position import START
 from headwater.system.clock import Clock
 from headwater.system.sqlite import Connection
 from headwater.system.storage import Storage, storage_error
@@ -155,12 +156,38 @@ class EmbeddedViewStore(ViewStore):
                 (commit.batch, str(commit.position), commit.generation),
             )
             if commit.promote:
-                _promote(tx, commit.generation, commit.position, now)
+                promote(tx, commit.generation, commit.position, now)
         cached = self._manifests.get(commit.generation)
         if cached is not None and cached[0] == commit.batch - 1:
             cached[1].apply(commit.added, merged)
             self._manifests[commit.generation] = (commit.batch, cached[1])
         self._named.update(run.file for run in (*commit.added, *merged.added))
+        self._watch().touch()
+
+    def switch(self, switch: Switch) -> Generation:
+        with self._database.write() as tx:
+            self._check_epoch(tx, switch.epoch)
+            switch_over(tx, switch, self._clock.now())
+            found = _generation(DatabaseLook(tx), switch.generation)
+        self._manifests.pop(switch.generation, None)
+        self._watch().touch()
+        return found
+
+    def wish(self, generation: int, wish: Wish | None) -> None:
+        database = self._found()
+        if database is None:
+            raise UsageError("There is no store yet.", hint="Run the application first.")
+        with database.write() as tx:
+            tx.execute("UPDATE generations SET wish = ? WHERE id = ? AND status = 'building'", (wish, generation))
+            if not tx.changes():
+                raise UsageError(f"Generation {generation} is not being built.", hint="Look again which one is.")
+        self._watch().touch()
+
+    def discard(self, generation: int, epoch: int) -> None:
+        with self._database.write() as tx:
+            self._check_epoch(tx, epoch)
+            discard(tx, generation)
+        self._manifests.pop(generation, None)
         self._watch().touch()
 
     def runs(self, generation: int) -> dict[str, list[Run]]:
@@ -200,7 +227,7 @@ class EmbeddedViewStore(ViewStore):
     def delete_state(self) -> None:
         with self._database.write() as tx:
             tx.execute("UPDATE pipeline SET epoch = epoch + 1")
-            for table in ("generations", "runs", "published", "changes", "forgotten", "excluded", "followers"):
+            for table in ("generations", "runs", "published", "changes", "forgotten", "excluded", "followers", "homes"):
                 tx.execute(f"DELETE FROM {table}")
         self._manifests.clear()
         with self._database.write() as tx:
@@ -341,19 +368,6 @@ def _add_excluded(tx: Connection, generation: int, excluded: Sequence[Excluded])
     tx.executemany(
         "INSERT OR IGNORE INTO excluded VALUES (?, ?, ?, ?, ?, ?)",
         [(generation, row.view, row.topic, row.partition, row.offset, row.reason) for row in excluded],
-    )
-
-
-def _promote(tx: Connection, generation: int, position: Position, now: int) -> None:
-    former = DatabaseLook(tx).current()
-    if former is not None and former.id == generation:
-        return
-    if former is not None and not former.position <= position:
-        raise InternalError(f"Generation {generation} was to be promoted at {position}, behind {former.position}.")
-    tx.execute("UPDATE generations SET status = 'retired', retired_at = ? WHERE status = 'current'", (now,))
-    tx.execute(
-        "UPDATE generations SET status = 'current', promoted_batch = batch, promoted_position = position WHERE id = ?",
-        (generation,),
     )
 
 

@@ -167,11 +167,19 @@ class Catalyst:
         """A null of an expression's type."""
         return Expression(self.module(f"{_CATALYST}.expressions.Literal").create(None, like.java.dataType()))
 
-    def bound(self, attributes: Iterable[Expression]) -> Callable[[Expression], str]:
-        """A function that says what an expression means, with places among these attributes instead of their ids."""
+    def bound(self, attributes: Iterable[Expression]) -> Callable[[Expression], tuple[str, str]]:
+        """A function that says what an expression means, with places among these attributes instead of their ids.
+
+        It is what Spark calls it, and all that is in it as JSON.
+        """
         binding = self.module(f"{_CATALYST}.expressions.BindReferences")
         sequence = self._jvm.org.apache.spark.sql.catalyst.expressions.package.AttributeSeq(self.sequence(attributes))
-        return lambda expression: str(binding.bindReference(expression.java, sequence, True).canonicalized().toString())
+
+        def texts(expression: Expression) -> tuple[str, str]:
+            found = binding.bindReference(expression.java, sequence, True).canonicalized()
+            return str(found.toString()), str(found.toJSON())
+
+        return texts
 
     def sorted_map(self, child: Expression) -> Expression:
         """A map with its entries in the order of their keys.

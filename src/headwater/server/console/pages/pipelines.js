@@ -6,21 +6,25 @@ import { h } from "../dom.js";
 import { bytes, count, counted, duration, exact, short } from "../format.js";
 import { onFlow, points, statusNow } from "../live.js";
 import { badge, code, empty, failure, figures, heading, loaded, resource, section, statusBadge, table, time } from "../parts.js";
+import { candidate } from "./candidate.js";
 
 const RELOAD_EVERY = 1000;
 
 export function pipelines() {
   const found = resource(() => get("pipelines"));
+  const changed = candidate();
+  const load = () => { found.load(); changed.load(); };
   let leave = () => {};
   return {
     title: "Pipelines",
     start() {
-      found.load();
-      leave = onFlow(() => { if (Date.now() - found.at > RELOAD_EVERY) found.load(); });
+      load();
+      leave = onFlow(() => { if (Date.now() - found.at > RELOAD_EVERY) load(); });
     },
     stop: () => leave(),
     show: () => [
       heading("Pipelines", { about: "What keeps the views up to date: one job per batch, which reads the log from one position to the next and publishes all views at once." }),
+      changed.show(),
       loaded(found, (answer) => answer.pipelines.map(pipeline)),
     ],
   };
@@ -111,7 +115,7 @@ function state({ state: parts, excluded }) {
 
 function generations({ generations: all }) {
   if (!all.length) return null;
-  return section("Generations", { note: "A changed definition is built beside the old one, and switched to when it has caught up." }, table([
+  return section("Generations", { note: "What changed is built beside the current one, which takes over when it has caught up." }, table([
     { name: "Generation", number: true, cell: (one) => one.id },
     { name: "Status", cell: (one) => badge(one.status, one.status === "current" ? "good" : one.status === "building" ? "busy" : "plain") },
     { name: "Made", cell: (one) => time(one.created_at) },
