@@ -51,7 +51,7 @@ check: setup ## check format, style, types and the layers
 	$(bin)/mypy
 	$(bin)/lint-imports --no-logo
 
-bench: bench-log bench-engine bench-capture bench-server bench-demo ## run every benchmark
+bench: bench-log bench-engine bench-capture bench-server bench-demo bench-time ## run every benchmark
 
 bench-log: setup ## measure the log
 	$(python) bench/log.py $(BENCH_OPTIONS)
@@ -67,6 +67,9 @@ bench-capture: setup ## measure capture of PostgreSQL, and Debezium's engine on 
 
 bench-server: setup ## measure the server: appends, rows by key, followers
 	$(python) -m bench.server $(BENCH_OPTIONS)
+
+bench-time: setup ## measure what a tick of the clock costs, by the number of rows that are kept
+	$(python) -m bench.ticks $(BENCH_OPTIONS)
 
 bench-demo: setup ## measure the demo: to the first page, and from a commit in PostgreSQL to a subscriber
 	$(python) -m bench.demo $(BENCH_OPTIONS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -27,21 +27,14 @@ from headwater.engine.remembered import Remembered, lost, tried_again
 from headwater.engine.running import needs_person
 from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.supervision import Retry, supervised
+from headwater.engine.timekeeping import Emit, Timed, Timekeeping
 from headwater.engine.topic_rows import TopicRows
-from headwater.errors import (
-    ExternalError,
-    Fenced,
-    RecordFailed,
-    SparkStopped,
-    UnknownTopic,
-    UsageError,
-    WorkerLost,
-)
-from headwater.log.evolving import ensure_topic
+from headwater.errors import ExternalError, Fenced, RecordFailed, SparkStopped, UsageError, WorkerLost
+from headwater.log.evolving import declare_topic
 from headwater.log.opening import open_log, opening
-from headwater.log.options import TopicOptions, settings_of
+from headwater.log.options import TopicOptions
 from headwater.log.port import Log
-from headwater.log.topic import Topic, TopicSettings, define_topic
+from headwater.log.topic import Topic
 from headwater.model.durations import Duration
 from headwater.model.position import Position
 from headwater.model.receivers import STATSD_SCHEMA, WEBHOOK_SCHEMA, Statsd, WebhookIn, WebhookStyle
@@ -58,7 +51,7 @@ if TYPE_CHECKING:
 OnError = Literal["fail", "dead_letter"]
 
 
-class App(Published, Alerting, Functions):
+class App(Published, Alerting, Functions, Timed):
     """Topics and views under one name. Its views are one pipeline: they move together from position to position."""
 
     def __init__(
@@ -81,6 +74,7 @@ class App(Published, Alerting, Functions):
         self._policies: dict[str, str] = {}
         self._webhooks_in: dict[str, WebhookIn] = {}
         self._statsd: Statsd | None = None
+        self.time = Timekeeping(self.log, lambda: self._runtime.program.time_sources if self._runtime else ())
         self._connections = Connections(self.log, self.directory)
         self._alerts = Alerts(self.log, self.directory, self._connections, self.topic)
         self._functions: list[Function] = []
@@ -117,6 +111,9 @@ class App(Published, Alerting, Functions):
         partitions: int | None = None,
         partition_by: str | Sequence[str] | None = None,
         event_time: str | None = None,
+        watermark: Duration | None = None,
+        producer: str | None = None,
+        idle: Duration | None = None,
         **settings: Unpack[TopicOptions],
     ) -> Topic:
         """A topic of the log. With a key it is a table: its newest row per key.
@@ -127,23 +124,16 @@ class App(Published, Alerting, Functions):
 
         `partition_by` keeps records with equal values in order, in a topic without a key as well. Commands of
         `headwater` that only read change nothing.
-        """
-        if not self._creates:
-            return self._found_topic(name) or define_topic(
-                name, schema, key=key, partitions=partitions or 1, partition_by=partition_by, event_time=event_time,
-                settings=TopicSettings(**settings_of(settings)),
-            )  # fmt: skip
-        return ensure_topic(
-            self.log, name, schema, key=key, partitions=partitions, partition_by=partition_by, event_time=event_time,
-            settings=settings,
-        )  # fmt: skip
 
-    def _found_topic(self, name: str) -> Topic | None:
-        """A topic that is in the log; otherwise it is noted that it is missing."""
-        with suppress(UnknownTopic):
-            return self.log.topic(name)
-        self._missing_topics.append(name)
-        return None
+        `watermark` is how late events may come, to each `producer` (a column) that has not been silent for `idle`.
+        """
+        found = declare_topic(
+            self.log, name, schema, key=key, partitions=partitions, partition_by=partition_by, event_time=event_time,
+            settings=settings, missing=None if self._creates else self._missing_topics,
+        )  # fmt: skip
+        if watermark is not None:
+            self.time.set_watermark(found, watermark, producer, idle, event_time)
+        return found
 
     @property
     def missing_topics(self) -> Sequence[str]:
@@ -178,12 +168,20 @@ class App(Published, Alerting, Functions):
         """Where the server listens for StatsD samples, if it does."""
         return self._statsd
 
-    def view(self, name: str, sql: str, *, key: str | Sequence[str] | None = None, on_error: OnError = "fail") -> None:
+    def view(
+        self,
+        name: str,
+        sql: str,
+        *,
+        key: str | Sequence[str] | None = None,
+        on_error: OnError = "fail",
+        emit: Emit = "changes",
+    ) -> None:
         """A view: a query over topics and other views, whose result is kept up to date.
 
         `on_error` says what happens when a record makes an expression fail: the pipeline stops before it (`fail`), or
         continues without it and keeps it aside (`dead_letter`). `key` names the columns by which the server finds rows:
-        `/views/{name}/rows/{key}`; otherwise it is the first column.
+        `/views/{name}/rows/{key}`; otherwise it is the first column. With emit="final" rows wait for the watermark.
         """
         check_name("view", name)
         if name in self._views:
@@ -193,7 +191,7 @@ class App(Published, Alerting, Functions):
                 f"Invalid on_error={on_error!r}: expected 'fail' or 'dead_letter'.", hint="Use 'fail' or 'dead_letter'."
             )
         # Not stripped at its beginning, so that lines are counted as the user does.
-        self._views[name] = sql.rstrip().rstrip(";")
+        self._views[name] = self.time.emitted(name, sql.rstrip().rstrip(";"), emit)
         self._policies[name] = on_error
         if key is not None:
             self._keys[name] = (key,) if isinstance(key, str) else tuple(key)
@@ -254,7 +252,9 @@ class App(Published, Alerting, Functions):
         # Spark takes a second to import, and reading does not need it.
         from headwater.spark.runtime import Runtime
 
-        return Runtime(self._spark, self.log, views, self._functions, on_step)
+        planned = Runtime(self._spark, self.log, views, self._functions, on_step)
+        self.time.check(planned.program.time_sources)
+        return planned
 
     def catch_up(self, end: Position | None = None, *, approve: bool = False) -> Position:
         """Brings all views to a position, or to where the log is now, and returns when they are there.
@@ -270,6 +270,8 @@ class App(Published, Alerting, Functions):
         self, end: Position | None = None, *, on_retry: Callable[[Retry], None] = lambda _: None, approve: bool = False
     ) -> Iterator[Progress]:
         """As `catch_up`, batch by batch. If Spark loses a process, `on_retry` is told, and the batch is tried again."""
+        if end is None:
+            self.time.advance(self.plan)
         end = self.log.position() if end is None else end
         self._set_approve(approve)
 

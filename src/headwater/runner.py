@@ -90,7 +90,7 @@ class Run:
         self._address, self._limits = None if once else address, limits
         self._report = report or Report()
         self._sources = list(app.sources.values())
-        told = [] if once else [*feeds_of(app), *app.notifiers]
+        told = [] if once else [*app.time.parts(), *feeds_of(app), *app.notifiers]
         self._beside = Runner([*self._sources, *told], self._report)
         self._server = Running(runs_here=True)
         self._pipeline = Account("pipeline")

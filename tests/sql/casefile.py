@@ -19,7 +19,8 @@
     | total |
     | 10.00 |
 
-A step is one batch. Its lines are one commit over all its topics; `commit` begins another one. In the table, after the
+A step is one batch. Its lines are one commit over all its topics; `commit` begins another one, and
+`tick 2026-01-01 12:00:00` is one that sets the clock of the log. In the table, after the
 names of the columns, rows may stand in any order. Raw Spark and DuckDB give the same table, or a remark says why not:
 
     view last (open: two orders of one moment)
@@ -42,8 +43,12 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+TICKS = "headwater.clock"
+"""The topic with the ticks of the clock."""
 
 _TOPIC = re.compile(r"topic (\S+) \((.*)\)(?: key ([\w, ]+?))?(?: partitions (\d+))?")
 _CHANGE = re.compile(r"(\S+) ([+-]) (\{.*\})")
@@ -171,6 +176,10 @@ def _step(first: str, lines: Sequence[str]) -> Step:
     for line in lines:
         if line == "commit":
             step.commits.append([])
+            continue
+        if line.startswith("tick "):
+            at = datetime.fromisoformat(line.removeprefix("tick ")).replace(tzinfo=UTC)
+            step.commits += [[Change(TICKS, deleted=False, row={"at": at})], []]
             continue
         found = _CHANGE.fullmatch(line)
         if found is None:

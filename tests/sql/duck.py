@@ -14,6 +14,7 @@ import pyarrow.types as pat
 from headwater.log.topic import Topic
 from headwater.model.record import SQL_COLUMNS
 from tests.sql.casefile import CaseFile
+from tests.sql.oracles import with_clock
 from tests.sql.rendering import Written, written
 from tests.sql.running import Oracle
 
@@ -46,7 +47,7 @@ def run_by_duckdb(file: CaseFile, oracle: Oracle) -> dict[str, Written]:
         for topic, records in oracle.records.items():
             _put_history(connection, topic, records)
         for view in file.views:
-            answer = _answer(connection, view.name, _spelled(view.sql))
+            answer = _answer(connection, view.name, _spelled(with_clock(view.sql, oracle.content)))
             if answer is not None and not view.open:
                 schema = answer.schema if view.spark else oracle.answers[view.name].first.schema
                 if answer.num_columns == len(schema):

@@ -22,7 +22,7 @@ from headwater.spark.catalyst.disturbing import DISTURBING_SETTINGS
 from headwater.spark.catalyst.history import names_system_columns
 from headwater.spark.raw import FEW_ROWS, RawSpark
 from headwater.spark.topics import topic_schema
-from tests.sql.casefile import CaseFile, View
+from tests.sql.casefile import TICKS, CaseFile, View
 from tests.sql.rendering import Written, table_cells, unordered
 
 Content = Mapping[Topic, pa.Table]
@@ -60,6 +60,15 @@ def arranged(content: Content, run: int) -> Content:
     return {
         topic: rows.take(pa.array(list(places(range(rows.num_rows))), pa.int64())) for topic, rows in content.items()
     }
+
+
+def with_clock(sql: str, content: Content) -> str:
+    """The query with the newest tick of the clock in the place of `now()`, which both oracles have for their own."""
+    ticks = [rows["at"].to_pylist() for topic, rows in content.items() if topic.name == TICKS]
+    if not ticks:
+        return sql
+    moment = f"CAST('{max(ticks[0])}' AS TIMESTAMP)" if ticks[0] else "CAST(NULL AS TIMESTAMP)"
+    return re.sub(r"\bnow\(\)", moment, sql)
 
 
 @dataclass(slots=True)
@@ -102,7 +111,7 @@ class SparkOracle:
             raw.put(topic.name, rows, topic_schema(topic))
         found = {}
         for view in self._file.views:
-            frame = raw.frame(view.sql, seed=run or None)
+            frame = raw.frame(with_clock(view.sql, content), seed=run or None)
             raw.name(view.name, frame)
             if view.name in views:
                 found[view.name] = raw.answer(frame)

@@ -17,7 +17,7 @@ from headwater.log.port import Log
 from headwater.spark.program import Program
 from headwater.spark.raw import FEW_ROWS
 from headwater.spark.verification import Batches
-from tests.sql.casefile import CaseFile, Change
+from tests.sql.casefile import TICKS, CaseFile, Change
 from tests.sql.oracles import Answers, Content, SparkOracle, content_of, records_of
 
 Tables = Mapping[str, pa.Table]
@@ -53,6 +53,8 @@ class Oracle:
 
 def open_app(file: CaseFile, directory: Path) -> App:
     app = App(file.name, log=directory, master="local[2]")
+    if any(change.topic == TICKS for step in file.steps for changes in step.commits for change in changes):
+        app.clock()
     for topic in file.topics:
         app.topic(topic.name, topic.schema, key=topic.key, partitions=topic.partitions)
     for view in file.views:
@@ -124,6 +126,9 @@ def run_by_raw_spark(session: SparkSession, file: CaseFile, directory: Path) -> 
 
 def append(log: Log, changes: Sequence[Change]) -> None:
     """One commit, its changes in their order."""
+    if changes and changes[0].topic == TICKS:
+        log.tick(changes[0].row["at"])
+        return
     with log.commit() as commit:
         for (topic, deleted), group in groupby(changes, key=lambda change: (change.topic, change.deleted)):
             rows = [change.row for change in group]

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from tests.sql.casefile import Change, Refusal, TopicLine, View, parse
+from tests.sql.casefile import TICKS, Change, Refusal, TopicLine, View, parse
 from tests.sql.rendering import table_cells, table_lines, unordered
 
 TEXT = """\
@@ -21,6 +21,8 @@ step Two commits
 orders + {"id": 1, "amount": "2.50"}
 commit
 orders - {"id": 1}
+tick 2026-01-01 12:00:00
+clicks + {"url": "/"}
 
 view total
 SELECT sum(amount) AS total
@@ -46,6 +48,8 @@ def test_steps() -> None:
     assert step.commits == [
         [Change("orders", False, {"id": 1, "amount": "2.50"})],
         [Change("orders", True, {"id": 1})],
+        [Change(TICKS, False, {"at": datetime(2026, 1, 1, 12, tzinfo=UTC)})],
+        [Change("clicks", False, {"url": "/"})],
     ]
 
 

@@ -18,6 +18,7 @@ from headwater.cli import (
     app_query,
     app_run,
     app_serve,
+    app_time,
     app_views,
     capture,
     demo,
@@ -130,7 +131,7 @@ log = typer.Typer(
     no_args_is_help=True,
     help="Create, fill, read and look after a log. A directory is a log; there is no server to run.",
 )
-for command in (app_run, app_serve, app_query, app_explain, app_alerts, app_care, demo):
+for command in (app_run, app_serve, app_query, app_explain, app_time, app_alerts, app_care, demo):
     command.register(app)
 for family in (log_topics, log_append, log_read, log_groups, log_care, log_iceberg):
     family.register(log)

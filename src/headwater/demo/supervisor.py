@@ -153,11 +153,10 @@ class Supervisor:
         self._check()
 
     def _send_past(self) -> None:
-        """The page views of the last hours, and the time it is."""
+        """The page views of the last hours."""
         now = datetime.now(UTC)
         client = Client(f"http://{HOST}:{self.port}")
         client.post("/topics/page_views/records", past_page_views(self._seed, now))
-        client.post("/topics/clock/records", {"id": 1, "at": now.isoformat()})
         client.close()
 
     def _position(self) -> str:

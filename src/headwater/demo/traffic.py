@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -25,7 +25,6 @@ from headwater.errors import Determinate
 
 EVERY_SECONDS = 1.0
 """Batches take about half of that: what somebody else commits meets an idle pipeline more often than not."""
-CLOCK_EVERY = timedelta(seconds=5)
 PAGE_VIEWS_HELD_MAX = 10_000
 """Page views that wait for the server; older ones are given up."""
 CONNECT_SECONDS = "3"
@@ -70,24 +69,20 @@ class Till:
 
 
 class Pages:
-    """Sends page views and the time to the server. What it does not take is sent again, and appended once."""
+    """Sends page views to the server. What it does not take is sent again, and appended once."""
 
     def __init__(self, url: str, name: str) -> None:
         self._client, self._name = Client(url), name
         self._waiting: deque[PageView] = deque(maxlen=PAGE_VIEWS_HELD_MAX)
         self._sending: list[PageView] = []
         self._number = 0
-        self._ticked_at: datetime | None = None
         self.done = 0
 
-    def __call__(self, views: list[PageView], now: datetime) -> bool:
+    def __call__(self, views: list[PageView]) -> bool:
         """Whether the server has taken all."""
         self._waiting.extend(views)
         try:
             self._send()
-            if self._ticked_at is None or now - self._ticked_at >= CLOCK_EVERY:
-                self._client.post("/topics/clock/records", {"id": 1, "at": now.isoformat()})
-                self._ticked_at = now
         except Determinate:
             return False
         return True
@@ -118,7 +113,7 @@ def run(database: str, server: str, seed: int, ended: Callable[[], bool] = lambd
     try:
         while not ended():
             now = datetime.now(UTC)
-            pages(generator.browse(now), now)
+            pages(generator.browse(now))
             # While the database is away, nobody can buy: what was begun waits, and nothing new is begun.
             shop_is_open = till(generator.trade(now) if shop_is_open else [])
             following = max(following + EVERY_SECONDS, time.monotonic())

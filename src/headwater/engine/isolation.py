@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headwater.engine.batch import Batch
+from headwater.engine.frontiers import frontier_at
 from headwater.errors import ViewFailed
 from headwater.log.port import Log
 from headwater.model.position import Position
@@ -82,7 +83,9 @@ def shortened(batch: Batch, log: Log, end: Position) -> Batch:
     cut = [replace(one, end=min(one.end, ends[one.topic][one.partition][1])) for one in batch.ranges]
     # What a batch forgets, it forgets with its last commit.
     forgotten = batch.forgotten if str(end) == batch.end else ()
-    return replace(batch, end=str(end), ranges=[one for one in cut if one.first < one.end], forgotten=forgotten)
+    ranges = [one for one in cut if one.first < one.end]
+    frontier = frontier_at(log, batch.frontier, end)
+    return replace(batch, end=str(end), ranges=ranges, forgotten=forgotten, frontier=frontier)
 
 
 def _suspect(trial: _Trial, one: Batch, places: Sequence[_Place], gone: Sequence[_Place]) -> Suspect:

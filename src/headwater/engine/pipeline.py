@@ -14,6 +14,7 @@ from headwater.engine.arrangements import view_of
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.definition import Definition
 from headwater.engine.following import Following, OnGone
+from headwater.engine.frontiers import frontier_at
 from headwater.engine.isolation import isolate, shortened
 from headwater.engine.manifest import Size
 from headwater.engine.opening import open_store
@@ -26,6 +27,7 @@ from headwater.log.followers import Missed
 from headwater.log.port import Log
 from headwater.model.position import START, Position
 from headwater.system.clock import microseconds
+from headwater.views.frontier import NO_TIME
 
 BATCH_ROWS_MAX = 4_000_000
 """A batch ends with the first commit that brings it to this many records."""
@@ -46,6 +48,11 @@ class Program(Protocol):
 
     @property
     def topics(self) -> Sequence[str]: ...
+
+    @property
+    def time_sources(self) -> Sequence[str]:
+        """The time sources that views read."""
+        ...
 
     @property
     def tasks(self) -> int:
@@ -279,6 +286,8 @@ class Pipeline:
             ranges=to.ranges,
             forgotten=to.forgotten,
             excluded=[(row.topic, row.partition, row.offset, row.offset) for row in self._excluded],
+            frontier=frontier_at(self._log, self._program.time_sources, to.end),
+            frontier_before=NO_TIME if first else frontier_at(self._log, self._program.time_sources, self.position),
         )
 
     def _commit(

@@ -98,12 +98,13 @@ class RunWriter:
         self._rows: dict[str, int] = {}
         self._closed = False
 
-    def add(self, arrangement: str, table: pa.Table) -> Run | None:
+    def add(self, arrangement: str, table: pa.Table, low: int | None = None, high: int | None = None) -> Run | None:
         """Adds a Z-set to an arrangement as one run, sorted by hash. None if there are no rows.
 
-        The run can be read only after `close`, which returns it, too.
+        `low` and `high` are the hashes that the task owns in this arrangement, if it owns others there. The run can be
+        read only after `close`, which returns it, too.
         """
-        run = self.write(arrangement, table, self.low, self.high)
+        run = self.write(arrangement, table, self.low if low is None else low, self.high if high is None else high)
         if run is not None:
             self._added.append(run)
             self._rows[arrangement] = self._rows.get(arrangement, 0) + run.rows
@@ -241,6 +242,26 @@ def lookup(blobs: Blobs, runs: Sequence[Run], hashes: Hashes, schema: pa.Schema)
     return _concatenated(found, schema)
 
 
+def between(blobs: Blobs, runs: Sequence[Run], firsts: Hashes, lasts: Hashes, schema: pa.Schema) -> pa.Table:
+    """All rows of these runs whose hash is in one of some stretches, given by their first and last hashes, in order.
+
+    Costs by the number of stretches and of rows that are found. Not consolidated. Raises `StateCorrupt`.
+    """
+    found = []
+    for run in runs:
+        near = (firsts <= run.high) & (lasts >= run.low)
+        if not near.any():
+            continue
+        opened = open_run(blobs, run)
+        start, stop = opened.bounds(run.low, run.high)
+        begins = np.clip(np.searchsorted(opened.hashes, firsts[near], "left"), start, stop)
+        ends = np.clip(np.searchsorted(opened.hashes, lasts[near], "right"), start, stop)
+        rows = _numbers(begins, ends - begins)
+        if len(rows):
+            found.append(rows_at(opened.table, rows))
+    return _concatenated(found, schema)
+
+
 def load(blobs: Blobs, runs: Sequence[Run], schema: pa.Schema, *, once: bool = False) -> pa.Table:
     """All rows of these runs, not consolidated; read only `once`, they do not stay open. Raises `StateCorrupt`."""
     return _concatenated([rows_of(blobs, run, once=once) for run in runs], schema)
@@ -270,9 +291,12 @@ def matching(hashes: Hashes, wanted: Hashes) -> Hashes:
     first = np.searchsorted(hashes, wanted, "left")
     count = np.searchsorted(hashes, wanted, "right") - first
     hit = np.flatnonzero(count)
-    first, count = first[hit], count[hit]
+    return _numbers(first[hit], count[hit])
+
+
+def _numbers(first: Hashes, count: Hashes) -> Hashes:
+    """Row numbers first, first + 1, ... of each stretch, as many as its count, without a loop."""
     ends = np.cumsum(count)
-    # Row numbers first, first + 1, ... for each hash, without a loop.
     numbers = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - count, count)
     rows: Hashes = numbers + np.repeat(first, count)
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -61,6 +62,33 @@ def ensure_topic(
             if turn == TRIES_MAX - 1:
                 raise
     raise AssertionError("the last turn returns or raises")
+
+
+def declare_topic(
+    log: Log,
+    name: str,
+    schema: str | pa.Schema,
+    *,
+    key: str | Sequence[str] | None,
+    partitions: int | None,
+    partition_by: str | Sequence[str] | None,
+    event_time: str | None,
+    settings: TopicOptions,
+    missing: list[str] | None,
+) -> Topic:
+    """As `ensure_topic`, or, given `missing`, as it is or would be: if there is none, its name is added there."""
+    if missing is None:
+        return ensure_topic(
+            log, name, schema, key=key, partitions=partitions, partition_by=partition_by, event_time=event_time,
+            settings=settings,
+        )  # fmt: skip
+    with suppress(UnknownTopic):
+        return log.topic(name)
+    missing.append(name)
+    return define_topic(
+        name, schema, key=key, partitions=partitions or 1, partition_by=partition_by, event_time=event_time,
+        settings=TopicSettings(**settings_of(settings)),
+    )  # fmt: skip
 
 
 def _changes(found: Topic, wanted: Topic, partitions: int | None, chosen: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from headwater.log.followers import Followers, NoFollowers
 from headwater.log.maintenance import Maintenance
 from headwater.log.reading import Batch
 from headwater.log.size import PartitionSize
+from headwater.log.times import CLOCK, advance, time_of, watermark_of
 from headwater.log.topic import Topic
 from headwater.model.durations import Duration
 from headwater.model.position import Position
@@ -140,6 +141,31 @@ class Log(ABC):
     @abstractmethod
     def bookmarks(self) -> Bookmarks:
         """All bookmarks, with the positions of the commits that set them."""
+
+    # Time
+
+    def tick(self, at: datetime) -> Position:
+        """Sets the log's clock, which is `now()` in views, and never goes back: raises `UsageError` if it would.
+
+        `app.clock` does so as time passes; tests do it by hand.
+        """
+        return advance(self, CLOCK, at)
+
+    def now(self, *, at: Position | None = None) -> datetime | None:
+        """The log's clock at a position (now, if none is given); None if it has not ticked yet."""
+        return time_of(self, CLOCK, self.position() if at is None else at)
+
+    def watermark(self, topic: str, at: datetime) -> Position:
+        """Promises that no event of a topic before this time will come: `watermark('topic')` in views.
+
+        It never goes back: raises `UsageError` if it would, and `UnknownTopic`.
+        """
+        self.topic(topic)
+        return advance(self, watermark_of(topic), at)
+
+    def watermark_at(self, topic: str, *, at: Position | None = None) -> datetime | None:
+        """The watermark of a topic at a position (now, if none is given); None if it has none yet."""
+        return time_of(self, watermark_of(topic), self.position() if at is None else at)
 
     # Reading
 

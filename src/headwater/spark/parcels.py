@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.spark.slots import NOTES, PACKED, PARCELS, ROUTE, TASK
+from headwater.views.due_order import bucket_hashes
 from headwater.views.identity import validity
 from headwater.views.kernel import Summation
 from headwater.views.placing import hashes_of_keys, repeats, tasks_of
@@ -39,6 +40,8 @@ class Route:
     places: tuple[int, ...] | None = None
     present: tuple[int, ...] = ()
     slots: tuple[str, ...] = ()
+    in_buckets: bool = False
+    """Whether rows go to tasks by the bucket of their hash."""
 
     def chosen(self, rows: pa.Table) -> pa.Table:
         """The rows of a producer as this edge brings them: its columns and the weight."""
@@ -60,7 +63,8 @@ class Route:
             apart = not repeats(hashes)
             rows = self.summation.summed(rows, apart=apart)
             hashes = hashes if apart else hashes_of_keys(rows, self.key)
-        return pa.table([pa.array(hashes), *rows.columns], schema=self.schema)
+        placed = bucket_hashes(hashes) if self.in_buckets else hashes
+        return pa.table([pa.array(placed), *rows.columns], schema=self.schema)
 
     def _brought(self, columns: Sequence[pa.ChunkedArray], rows: pa.Table) -> pa.Table:
         cast = [

@@ -20,9 +20,11 @@ from headwater.spark.natives import Natives
 from headwater.spark.projection import GENERATORS
 from headwater.spark.pruning import expressions_of
 from headwater.spark.ranking import Ranking, is_row_number, ranking
+from headwater.spark.temporal import Crossing, Temporal
 from headwater.spark.topics import Topics
 from headwater.views.aggregate import Aggregate
 from headwater.views.publish import Publish
+from headwater.views.temporal_filter import Bound, TemporalFilter
 from headwater.views.topk import Order, TopK
 
 _LIMIT_MAX = 2**31 - 1
@@ -31,10 +33,12 @@ _CONSTRUCTS = {"UnionLoop": "WITH RECURSIVE"}
 
 
 class Planner:
-    """Adds views to a flow. `leaf` says which relation a leaf of a plan stands for."""
+    """Adds views to a flow. `leaf` says which relation a leaf of a plan stands for, `times` which time source."""
 
-    def __init__(self, catalyst: Catalyst, leaf: Callable[[plans.Scan], Relation]) -> None:
+    def __init__(self, catalyst: Catalyst, leaf: Callable[[plans.Scan], Relation], times: Mapping[int, str]) -> None:
         self.catalyst, self._leaf = catalyst, leaf
+        self._times = times
+        self._temporal = Temporal(catalyst, self._times)
         self.builder = FlowBuilder(catalyst)
         self.topics = Topics(self.builder)
         self._joins, self._natives = Joins(self.builder), Natives(self.builder)
@@ -43,6 +47,8 @@ class Planner:
         """What a plan stands for. Raises `UnsupportedQuery`."""
         match plan:
             case plans.Scan():
+                if plan.relation in self._times:
+                    raise self._temporal.refusal(self._times[plan.relation])
                 return self._leaf(plan)
             case plans.Project():
                 return self._project(plan)
@@ -101,8 +107,30 @@ class Planner:
 
     def _filter(self, plan: plans.Filter) -> Relation:
         child = self.relation(plan.child)
-        relation, (condition,) = self._attach(child, [plan.condition])
-        return relation.then(Filter(condition), output=child.output)
+        plain, crossings = self._temporal.split(plan.condition)
+        relation, conditions = self._attach(child, plain)
+        relation = relation.then(*map(Filter, conditions), output=child.output)
+        for source in dict.fromkeys(crossing.source for crossing in crossings):
+            relation = self._filter_in_time(relation, [one for one in crossings if one.source == source])
+        return relation
+
+    def _filter_in_time(self, given: Relation, crossings: Sequence[Crossing]) -> Relation:
+        """The rows for as long as these conditions of one time source hold."""
+        child, moments = self._attach(given, [crossing.row for crossing in crossings])
+        columns = list(given.output)
+        places = [_placed(columns, moment) for moment in moments]
+        schema = port_schema("c", columns)
+        bounds = [Bound(schema.names[place], one.later) for place, one in zip(places, crossings, strict=True)]
+        begins, ends = (
+            tuple(bound for bound, one in zip(bounds, crossings, strict=True) if one.begins == wanted)
+            for wanted in (True, False)
+        )
+        kernel = TemporalFilter(schema, tuple(schema.names), crossings[0].source, begins, ends)
+        detail = " AND ".join(crossing.text for crossing in crossings)
+        types = [column.type for column in columns]
+        operator = self.builder.add("temporal filter", detail, kernel, {"rows": Input(child, columns)}, types)
+        hidden = [column if column.is_attribute else None for column in columns[len(given.output) :]]
+        return Relation((Branch(operator.number, [*given.output, *hidden]),), given.output)
 
     def _union(self, plan: plans.Union) -> Relation:
         branches: list[Branch] = []

@@ -14,7 +14,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructField, StructType, TimestampType
 
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.definition import DefinedTopic, DefinedView, Definition
@@ -48,6 +48,7 @@ from headwater.spark.planner import Planner
 from headwater.spark.session import own_session
 from headwater.spark.stage import BATCH
 from headwater.spark.template import Template
+from headwater.spark.time_calls import COLUMN, relation_of, time_calls, with_relations
 from headwater.spark.topics import as_read, check_history, history_schema, topic_schema
 from headwater.spark.wording import label
 from headwater.views.zset import HASH, WEIGHT
@@ -87,7 +88,8 @@ class Program:
         self._leaves: dict[int, Reference] = {}
         self._schemas: dict[str, StructType] = {}
         self._relations: dict[Reference, Relation] = {}
-        self._planner = Planner(self.catalyst, self._leaf)
+        self._times: dict[int, str] = {}
+        self._planner = Planner(self.catalyst, self._leaf, self._times)
         self._topics = {topic.name: topic for topic in topics}
         self._functions = functions
         self.views: dict[str, PlannedView] = {}
@@ -107,6 +109,11 @@ class Program:
     def topics(self) -> list[str]:
         """The topics that views read."""
         return sorted({source.topic for source in self.flow.sources.values() if source.topic})
+
+    @cached_property
+    def time_sources(self) -> list[str]:
+        """The time sources that views name."""
+        return sorted({call.source for view in self.views.values() for call in time_calls(view.sql)})
 
     @property
     def topics_by_name(self) -> Mapping[str, Topic]:
@@ -242,7 +249,8 @@ class Program:
             for reference in history
         }
         try:
-            plan = settled(self.catalyst, sql, analyze(self.catalyst, sql, rows))
+            timed = self._timed(sql)
+            plan = settled(self.catalyst, timed, analyze(self.catalyst, timed, rows))
             names = _names(name, self.catalyst.output(plan.plan))
             relation = self._planner.relation(read(self.catalyst, self.catalyst.optimize(plan.plan)))
             types = [attribute.type for attribute in relation.output]
@@ -262,6 +270,14 @@ class Program:
         self._relations[Reference(name)] = relation
         self._schemas[name] = StructType([StructField(c, t) for c, t in zip(names, types, strict=True)])
 
+    def _timed(self, sql: str) -> str:
+        """The query with relations in the place of time sources, which are known by then. Raises `UnsupportedQuery`."""
+        for source in dict.fromkeys(call.source for call in time_calls(sql)):
+            frame = self.catalyst.relation(StructType([StructField(COLUMN, TimestampType())]))
+            self._times[self.catalyst.relation_number(frame)] = source
+            frame.createOrReplaceTempView(f"`{relation_of(source)}`")
+        return with_relations(sql)
+
     def _reads(self, name: str) -> list[str]:
         """The topics and views that a query names."""
         named = {reference.name.lower() for reference in self._references[name]}
@@ -270,7 +286,7 @@ class Program:
     def _breakdown(self, name: str, sql: str, rows: Mapping[Reference, DataFrame], error: Py4JError) -> HeadwaterError:
         """What to say when planning breaks down: if Spark's own does so, too, the SQL has to change."""
         try:
-            self.catalyst.optimize(analyze(self.catalyst, sql, rows))
+            self.catalyst.optimize(analyze(self.catalyst, with_relations(sql), rows))
         except Py4JJavaError as own:
             return spark_fails(name, own)
         return InternalError(f"View {name!r} cannot be planned: {str(error).splitlines()[0]}")

@@ -23,12 +23,13 @@ from headwater.engine.arrangements import part_of
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.merging import merge
 from headwater.engine.opening import open_blobs
-from headwater.engine.runs import Hashes, Run, RunWriter, keep_open, load, lookup
+from headwater.engine.runs import Hashes, Run, RunWriter, between, keep_open, load, lookup
 from headwater.errors import InternalError, OperatorBroken, OperatorFailed, Overflow, TooManyRows
 from headwater.spark.failures import BROKEN, OPERATOR
 from headwater.spark.parcels import Mail, Route, note, unpacked
 from headwater.spark.records import StageSource, read
 from headwater.spark.slots import NOTES, PARCELS, ROUTE, WEIGHT
+from headwater.views.due_order import microseconds, owned, stretches
 from headwater.views.kernel import Due, Kernel, Part
 from headwater.views.zset import HASH, consolidate, empty, rows_at, weights_of
 
@@ -237,6 +238,9 @@ class _LevelRun:
         distinct = {port: _distinct(rows[HASH].to_numpy()) for port, rows in changes.items()}
         old = {}
         for name, part in operator.kernel.parts.items():
+            if part.due is not None and part.due.in_order:
+                old[name] = consolidate(self._due_in_order(part, part.due, arrangement(operator, name)), part.measures)
+                continue
             if part.retracted:
                 distinct = {
                     port: _distinct(rows[HASH].to_numpy()[weights_of(rows) < 0]) for port, rows in changes.items()
@@ -263,11 +267,29 @@ class _LevelRun:
         mine = (low <= found) & (found <= high)
         return rows.filter(pa.array(mine & (come | np.isin(found, hashes))))
 
+    def _due_in_order(self, part: Part, due: Due, name: str) -> pa.Table:
+        """The rows whose moment has come since the batch before."""
+        schema = part_schema(part)
+        if due.source not in self._moved:
+            return schema.empty_table()
+        before = self._batch.frontier_before.get(due.source)
+        after, until = None if before is None else microseconds(before), microseconds(self._batch.frontier[due.source])
+        low, high = owned(self._writer.low, self._writer.high)
+        firsts, lasts = stretches(low, high, after, until)
+        runs = self._batch.runs.get(name, ())
+        found = between(open_blobs(self._batch.blobs), runs, firsts, lasts, schema).combine_chunks()
+        moments = found[due.column].to_numpy()
+        come = moments <= until
+        return found.filter(pa.array(come if after is None else come & (after < moments)))
+
     def _keep(self, operator: StageOperator, part: str, rows: pa.Table) -> None:
         """Adds to a part of an operator's state, and merges its runs where there are many."""
         name, measures = arrangement(operator, part), operator.kernel.parts[part].measures
-        schema = part_schema(operator.kernel.parts[part])
-        added = self._writer.add(name, rows.select(schema.names).cast(schema))
+        kept = operator.kernel.parts[part]
+        schema, low, high = part_schema(kept), self._writer.low, self._writer.high
+        if kept.due is not None and kept.due.in_order:
+            low, high = owned(low, high)
+        added = self._writer.add(name, rows.select(schema.names).cast(schema), low, high)
         if added is None:
             return
         self._note.added.append(added)
@@ -275,7 +297,7 @@ class _LevelRun:
             self._note.changes.append(added)
         merged = merge(
             open_blobs(self._batch.blobs), self._writer, self._batch.runs.get(name, ()), measures, schema,
-            low=self._writer.low, high=self._writer.high,
+            low=low, high=high,
         )  # fmt: skip
         if merged.removed:
             self._note.merges.append(merged)

@@ -143,6 +143,7 @@ class Template:
             choice.places if choice else None,
             choice.present if choice else (),
             self._ports.get(edge.number, ()),
+            kernel.in_buckets,
         )
 
     def _begin(self, stage: FileStage, tasks: int) -> DataFrame:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.engine.comparison import DOUBLES_WITHIN, Difference, differences, has_doubles, unexplained
+from headwater.engine.frontiers import frontier_at
 from headwater.engine.functions import Function
 from headwater.engine.publication import Excluded
 from headwater.engine.remembered import Remembered, Since
@@ -36,7 +37,9 @@ from headwater.spark.past import past
 from headwater.spark.program import Program
 from headwater.spark.raw import FEW_ROWS, RawSpark
 from headwater.spark.session import own_session
+from headwater.spark.time_calls import with_moments
 from headwater.spark.topics import record_schema, topic_schema
+from headwater.views.frontier import NO_TIME, Frontier
 
 RUNS_MAX = 12
 """How often raw Spark is asked, at the most, before an answer that never changes counts as the only one."""
@@ -74,13 +77,14 @@ class Verification:
 class Prefix:
     """The topics that views need, as they are at a position: what a query sees of each.
 
-    `records` has all records of those topics of which views read more than their rows.
+    `records` has all records of those topics of which views read more than their rows, `frontier` how far time is.
     """
 
     topics: Mapping[str, tuple[Topic, pa.Table]]
     needed: frozenset[str] = field(default_factory=frozenset)
     records: Mapping[str, pa.Table] = field(default_factory=dict)
     since: Since = field(default_factory=dict)
+    frontier: Frontier = NO_TIME
 
     @property
     def rows(self) -> int:
@@ -172,7 +176,9 @@ class Batches:
             for name, planned in self._program.views.items():
                 if name in prefix.needed:
                     seed = run or None if planned.rules else None
-                    frame = spark.frame(planned.sql, sorted_sets=SETS in planned.rules, seed=seed)
+                    frame = spark.frame(
+                        with_moments(planned.sql, prefix.frontier), sorted_sets=SETS in planned.rules, seed=seed
+                    )
                     if name == view:
                         return spark.answer(frame).cast(planned.schema)
                     spark.name(name, frame)
@@ -187,7 +193,8 @@ class Batches:
         for name, planned in self._program.views.items():
             if name in prefix.needed:
                 history = {reference.folded: self._past(reference, prefix) for reference in planned.history}
-                plan = settled(self._catalyst, planned.sql, analyze(self._catalyst, planned.sql, history)).plan
+                sql = with_moments(planned.sql, prefix.frontier)
+                plan = settled(self._catalyst, sql, analyze(self._catalyst, sql, history)).plan
                 frame = self._catalyst.frame(plan)
                 # Where a rule decides, it decides once, no matter which process reads the view and how often.
                 table = self._collected(name, frame) if name in views or planned.rules else None
@@ -223,7 +230,8 @@ class Batches:
                     records[topic.name] = _records(self._log, topic, position, mine, first)
         # Retention may have deleted some of them while they were read.
         since()
-        return Prefix(topics, frozenset(needed), records, counted)
+        frontier = frontier_at(self._log, self._program.time_sources, position)
+        return Prefix(topics, frozenset(needed), records, counted, frontier)
 
     def _past(self, reference: Reference, prefix: Prefix) -> DataFrame:
         topic, _ = prefix.topics[reference.name]

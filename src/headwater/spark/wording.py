@@ -26,6 +26,8 @@ def label(operator: Operator) -> str:
     detail = shortened(operator.detail)
     if not detail or operator.title in ("table", "changes", "versions", "publish"):
         return f"{operator.title} {detail}".strip()
+    if operator.title == "temporal filter":
+        return f"temporal filter: {detail}"
     if "join" in operator.title:
         return f"{operator.title} of every pair" if detail == "every pair" else f"{operator.title} on {detail}"
     if detail == "everything":

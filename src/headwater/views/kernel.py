@@ -22,10 +22,15 @@ Tables = Mapping[str, pa.Table]
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """When rows of a state are due: at the moment in a column, by a time source."""
+    """When rows of a state are due: at the moment in a column, by a time source.
+
+    `in_order`: the state lies in due order (`views/due_order.py`), so that what is due is found without reading the
+    rest. The column has microseconds since 1970 then, and the kernel gives its rows their hashes by `due_hashes`.
+    """
 
     source: str
     column: str
+    in_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,9 @@ class Part:
     data itself, so that they need not be consolidated before. `ports`: of which inputs the keys are looked up in it,
     None for all. `retracted`: only the keys of rows that are retracted are looked up, and the changes that are handed
     in are consolidated. `due`: rows are also handed in when their moment has come, whatever their key is; the
-    part is read in full for that, whenever the time of its source advances.
+    part is read in full for that, whenever the time of its source advances. Of a part that lies in due order only what
+    is due is read, and nothing by keys: a step is handed the rows whose moment has come since the step before, once,
+    and takes them out.
     """
 
     schema: pa.Schema
@@ -152,6 +159,14 @@ class Kernel(ABC):
     def time_sources(self) -> Collection[str]:
         """The time sources whose progress alone makes it act. Parts of its state may have rows that are due by them."""
         return ()
+
+    @property
+    def in_buckets(self) -> bool:
+        """Whether its rows go to tasks by the bucket of their hash, as parts that lie in due order need it.
+
+        The hashes that it is given are those of buckets then, and nothing follows from them about a row.
+        """
+        return any(part.due is not None and part.due.in_order for part in self.parts.values())
 
     @property
     def narrowing(self) -> Narrowing | None:

@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.views.due_order import microseconds
 from headwater.views.frontier import NO_TIME, Frontier
-from headwater.views.kernel import Kernel
+from headwater.views.kernel import Due, Kernel
 from headwater.views.zset import HASH, WEIGHT, add, consolidate
 from tests.property.views.values import Row, identity, normal
 
@@ -31,7 +33,7 @@ class Driver:
         self.handed: list[Row] = []
         """The rows that the last step handed to a node of Spark's."""
         self.first = True
-        self._frontier = NO_TIME
+        self._before = self._frontier = NO_TIME
         self._known: dict[tuple[object, ...], int] = {}
 
     def step(self, changes: Changes, frontier: Frontier = NO_TIME) -> list[Change]:
@@ -40,7 +42,7 @@ class Driver:
         held = {
             name: self._added[name] if part.adds_up else self.state[name] for name, part in self.kernel.parts.items()
         }
-        moved, self._frontier = frontier.moved_since(self._frontier), frontier
+        moved, self._before, self._frontier = frontier.moved_since(self._frontier), self._frontier, frontier
         old = {name: self._touched(name, rows, tables, moved) for name, rows in held.items()}
         result = self.kernel.step(old, tables, frontier, first=self.first)
         self.first = False
@@ -65,6 +67,8 @@ class Driver:
     def _touched(self, part: str, rows: pa.Table, changes: Mapping[str, pa.Table], moved: frozenset[str]) -> pa.Table:
         """What is held of the keys that are looked up, and what is due, and nothing else."""
         ports, due = self.kernel.parts[part].ports, self.kernel.parts[part].due
+        if due is not None and due.in_order:
+            return rows.filter(self._come(rows, due, moved))
         chunks = [chunk for port, table in changes.items() if ports is None or port in ports for chunk in
                   table[HASH].chunks]  # fmt: skip
         wanted = pc.is_in(rows[HASH], pc.unique(pa.chunked_array(chunks, pa.int64())))
@@ -72,6 +76,15 @@ class Driver:
             come = pc.less_equal(rows[due.column], pa.scalar(self._frontier[due.source], rows[due.column].type))
             wanted = pc.or_(wanted, pc.fill_null(come, False))
         return rows.filter(wanted)
+
+    def _come(self, rows: pa.Table, due: Due, moved: frozenset[str]) -> pa.Array:
+        """Which rows have become due since the step before."""
+        moments = rows[due.column].to_numpy()
+        if due.source not in moved:
+            return pa.array(np.zeros(len(moments), dtype=bool))
+        come = moments <= microseconds(self._frontier[due.source])
+        before = self._before.get(due.source)
+        return pa.array(come if before is None else come & (moments > microseconds(before)))
 
     def _check_hashes(self, hashes: Sequence[int]) -> None:
         if self.kernel.hashed_by:

@@ -28,6 +28,7 @@ class Divisions:
     definition = Definition()
     fingerprint = ""
     tasks = 1
+    time_sources: Sequence[str] = ()
 
     def __init__(self, log: EmbeddedLog) -> None:
         self._log, self.runs = log, 0

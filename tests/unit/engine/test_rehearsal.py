@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ class Program:
     fingerprint = "one"
     topics = ("events", "orders")
     tasks = 1
+    time_sources: Sequence[str] = ()
     definition = Definition()
 
     def __init__(self, on_run: Callable[[Batch], None] = lambda _: None) -> None:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from headwater.engine import runs as engine_runs
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.opening import open_blobs
 from headwater.engine.runs import Run, RunWriter, load
 from headwater.spark import stage as stages
 from headwater.spark.slots import PACKED, Slots
 from headwater.spark.stage import Level, Stage, StageOperator
+from headwater.views.due_order import due_hashes, microseconds
 from headwater.views.frontier import NO_TIME, Frontier
 from headwater.views.kernel import Kernel
 from headwater.views.rows import Rows
+from headwater.views.temporal_filter import Bound, TemporalFilter
 from headwater.views.zset import HASH, WEIGHT
 from tests.unit.views.expiring import Expiring
 
@@ -118,3 +123,40 @@ def test_a_task_lets_its_own_rows_expire(tmp_path: Path, monkeypatch: pytest.Mon
     moved = batch_of(tmp_path, runs, NO_TIME, Frontier({"clock": ONE}), tasks=2)
     notes = [ran(Expiring(SCHEMA, ("k",)), moved, monkeypatch, task) for task in range(2)]
     assert [expired(note, tmp_path) for note in notes] == [["a"], ["c"]]
+
+
+TEMPORAL = TemporalFilter(SCHEMA, tuple(SCHEMA.names), "clock", (Bound("until"),), ())
+
+
+def waiting(directory: Path, count: int) -> Sequence[Run]:
+    """A run with rows that appear from noon on, one a second, in the buckets of all tasks."""
+    moments = [NOON + timedelta(seconds=number) for number in range(count)]
+    hashes = np.random.default_rng(1).integers(-(2**63), 2**63 - 1, count)
+    due = np.array([microseconds(moment) for moment in moments])
+    columns = [due_hashes(hashes, due), [str(number) for number in range(count)], moments, due, [1] * count]
+    schema = pa.schema([*ON_DISK][:-1]).append(pa.field("_due", pa.int64())).append(ON_DISK.field(WEIGHT))
+    writer = RunWriter(open_blobs(directory), name="0-1")
+    run = writer.add("1/pending", pa.table(columns, schema=schema))
+    writer.close()
+    assert run is not None
+    return [run]
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_what_is_due_is_found_without_reading_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: int
+) -> None:
+    runs, touched = waiting(tmp_path, 50_000), 0
+
+    def taken(table: pa.Table, places: Any) -> pa.Table:
+        nonlocal touched
+        touched += len(places)
+        return table.take(pa.array(places))
+
+    monkeypatch.setattr(engine_runs, "rows_at", taken)
+    before, now = (Frontier({"clock": NOON + timedelta(seconds=seconds)}) for seconds in (999.5, 1009.5))
+    moved = replace(batch_of(tmp_path, (), before, now, tasks=tasks), runs={"1/pending": runs})
+    notes = [ran(TEMPORAL, moved, monkeypatch, task) for task in range(tasks)]
+    assert sum(note.operators[1][1] for note in notes) == 10
+    # Writing the run that takes them out sorts it, too.
+    assert touched <= 4 * 10

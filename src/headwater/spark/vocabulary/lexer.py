@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 
@@ -37,10 +37,12 @@ class Lexeme(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of SQL: a string by its value, a word in lower case, or another character."""
+    """A piece of SQL: a string by its value, a word in lower case, or another character; and where it stands."""
 
     lexeme: Lexeme
     text: str
+    start: int = field(default=0, compare=False)
+    end: int = field(default=0, compare=False)
 
 
 OPENED = Token(Lexeme.SIGN, "(")
@@ -50,20 +52,20 @@ def tokens(sql: str) -> Iterator[Token]:
     """The strings, words and signs of a text."""
     place = 0
     while found := _TOKEN.match(sql, place):
-        place = found.end()
+        start, place = place, found.end()
         match found.lastgroup, found[0]:
             case "bracket", _:
                 place = _after_comment(sql, place)
             case "raw", text:
-                yield Token(Lexeme.STRING, text[2:-1])
+                yield Token(Lexeme.STRING, text[2:-1], start, place)
             case "string", text:
-                yield Token(Lexeme.STRING, _unescaped(text))
+                yield Token(Lexeme.STRING, _unescaped(text), start, place)
             case "quoted", _:
-                yield Token(Lexeme.WORD, found["quoted"].replace("``", "`").lower())
+                yield Token(Lexeme.WORD, found["quoted"].replace("``", "`").lower(), start, place)
             case "word", text:
-                yield Token(Lexeme.WORD, text.lower())
+                yield Token(Lexeme.WORD, text.lower(), start, place)
             case "sign", text:
-                yield Token(Lexeme.SIGN, text)
+                yield Token(Lexeme.SIGN, text, start, place)
 
 
 def called(found: Sequence[Token]) -> set[str]:

@@ -19,7 +19,7 @@ _OVERFLOW = "whether it overflows depends on the order of rows"
 _UNKNOWN = "nothing is known about what its value depends on"
 _EQUAL = "values that are equal but not the same leave open which of them is shown"
 
-_TIME = "Use a column with a time, or append clock ticks to a topic."
+_TIME = "Compare with now(), the log's clock: WHERE at > now() - INTERVAL 10 MINUTES."
 _COMPUTE = "Compute it where the record is made, and append it as a column."
 _COLUMNS = "Use the columns of the record."
 _FUNCTION = "Register a function with app.function."

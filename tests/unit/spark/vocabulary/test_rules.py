@@ -85,7 +85,11 @@ def test_what_depends_on_the_log_alone_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("name", "construct", "hint"),
     [
-        ("CurrentTimestamp", "current_timestamp()", "Use a column with a time, or append clock ticks to a topic."),
+        (
+            "CurrentTimestamp",
+            "current_timestamp()",
+            "Compare with now(), the log's clock: WHERE at > now() - INTERVAL 10 MINUTES.",
+        ),
         ("Rand", "rand()", "Compute it where the record is made, and append it as a column."),
         ("MonotonicallyIncreasingID", "monotonically_increasing_id()", "Use the columns of the record."),
         ("CurrentUser", "current_user()", "Compute it where the record is made, and append it as a column."),

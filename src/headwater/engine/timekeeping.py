@@ -1,0 +1,137 @@
+"""What an application declares about time: its clock, the watermarks of its topics, and what has to run for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
+from typing import Literal, get_args
+
+from headwater.engine.parts import Part
+from headwater.engine.ticking import Ticking
+from headwater.engine.watermarking import Watermarking, WatermarkState
+from headwater.engine.watermarks import WatermarkRule, check_rule
+from headwater.errors import UsageError
+from headwater.log.port import Log
+from headwater.log.times import CLOCK, create_source, time_of, watermark_of, watermarked
+from headwater.log.topic import Topic
+from headwater.model.durations import Duration, duration_of
+
+Emit = Literal["changes", "final"]
+"""When a view shows a row: as it changes, or once it cannot change any more."""
+
+
+class Timekeeping:
+    """The time sources of an application. `reads` gives those that its views read, as far as is known yet."""
+
+    def __init__(self, log: Log, reads: Callable[[], Collection[str]]) -> None:
+        self._log, self._reads = log, reads
+        self._every: timedelta | None = None
+        self._rules: dict[str, WatermarkRule] = {}
+        self._watermarks: dict[str, Watermarking] = {}
+
+    def set_clock(self, every: Duration, *, create: bool) -> None:
+        """Lets the log's clock tick as often as that. Raises `UsageError`."""
+        interval = duration_of("every", every)
+        if interval <= timedelta(0):
+            raise UsageError("A clock cannot tick every 0 s.", hint="Give it a second, or a minute.")
+        self._every = interval
+        if create:
+            create_source(self._log, CLOCK)
+
+    def set_watermark(
+        self, topic: Topic, delay: Duration, producer: str | None, idle: Duration | None, event_time: str | None
+    ) -> None:
+        """Lets the watermark of a topic follow its records. Raises `UsageError`."""
+        if event_time is None:
+            raise UsageError(
+                f"Topic {topic.name!r} has a watermark and no event time.", hint="Name its column: event_time='at'."
+            )
+        rule = WatermarkRule(
+            topic.name, event_time, duration_of("watermark", delay), producer,
+            None if idle is None else duration_of("idle", idle),
+        )  # fmt: skip
+        check_rule(rule, topic.schema)
+        self._rules[topic.name] = rule
+        self._watermarks[topic.name] = Watermarking(self._log, rule, lambda: watermark_of(topic.name) in self._reads())
+
+    def emitted(self, view: str, sql: str, emit: Emit) -> str:
+        """The query, if it is to be final with those windows only that have ended. Raises `UsageError`."""
+        if emit not in get_args(Emit):
+            raise UsageError(
+                f"Invalid emit={emit!r}: expected 'changes' or 'final'.", hint="Leave it out, or use 'final'."
+            )
+        if emit == "changes":
+            return sql
+        read = [topic for topic in self._rules if re.search(rf"(?<![\w.]){re.escape(topic)}(?![\w.])", sql)]
+        if not read:
+            raise UsageError(
+                f"View {view!r} cannot be final: it reads no topic with a watermark.",
+                hint="Declare it before the view: app.topic(..., event_time='at', watermark='10 seconds').",
+            )
+        closed = " AND ".join(f"window.end <= watermark('{topic}')" for topic in read)
+        return f"SELECT * FROM ({sql}\n) WHERE {closed}"
+
+    def advance(self, plan: Callable[[], object]) -> None:
+        """Lets the watermarks that views read follow the records so far. `plan` finds out which these are."""
+        if self._rules:
+            plan()
+        for one in self._watermarks.values():
+            if one.source in self._reads():
+                one.advance()
+
+    def watermarks(self) -> list[WatermarkState]:
+        """Where the watermarks are that the application declares."""
+        return [one.state() for one in self._watermarks.values()]
+
+    def check(self, sources: Collection[str]) -> None:
+        """Raises `UsageError` if views read a time source that the application does not declare."""
+        if CLOCK in sources and self._every is None:
+            raise UsageError(
+                "A view reads now(), and the application has no clock.",
+                hint='Let the log\'s clock tick: app.clock(every="1 second").',
+            )
+        for source in sources:
+            topic = watermarked(source)
+            if (
+                topic is not None
+                and topic not in self._rules
+                and time_of(self._log, source, self._log.position()) is None
+            ):
+                raise UsageError(
+                    f"A view reads the watermark of {topic!r}, which has none.",
+                    hint=f"Declare it: app.topic({topic!r}, ..., event_time='at', watermark='10 seconds').",
+                )
+        for rule in self._rules.values():
+            if rule.idle is not None and self._every is None and watermark_of(rule.topic) in sources:
+                raise UsageError(
+                    f"Topic {rule.topic!r} has idle producers, and the application has no clock.",
+                    hint='Let the log\'s clock tick: app.clock(every="1 second").',
+                )
+
+    def parts(self) -> Sequence[Part]:
+        """What runs beside the pipeline."""
+        watermarks = list(self._watermarks.values())
+        return watermarks if self._every is None else [*watermarks, Ticking(self._log, self._every, self._needs_clock)]
+
+    def _needs_clock(self) -> bool:
+        """Whether a view reads the clock, or a watermark that idle producers do not hold back."""
+        read = self._reads()
+        return CLOCK in read or any(
+            rule.idle is not None and watermark_of(rule.topic) in read for rule in self._rules.values()
+        )
+
+
+class Timed:
+    """An application that keeps time."""
+
+    time: Timekeeping
+    _creates: bool
+
+    def clock(self, every: Duration = "1 second") -> None:
+        """The log's clock, for views that compare with `now()`: a tick is a record of the log.
+
+        It ticks while the application runs, as often as that, and only if a view reads it. In tests
+        `app.log.tick(...)` sets it.
+        """
+        self.time.set_clock(every, create=self._creates)

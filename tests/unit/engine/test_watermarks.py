@@ -1,0 +1,192 @@
+"""Watermarks follow from records alone: each producer's newest event, the least of them, and never back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.engine.timekeeping import Timekeeping
+from headwater.engine.watermarking import Watermarking
+from headwater.engine.watermarks import Producers, WatermarkRule, check_rule
+from headwater.errors import UnknownTopic, UsageError
+from headwater.log.embedded.log import EmbeddedLog
+from headwater.model.ddl import parse_ddl
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SCHEMA = parse_ddl("device string, at timestamp")
+RULE = WatermarkRule("clicks", "at", timedelta(seconds=10), "device", timedelta(minutes=1))
+
+
+def after(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
+    with EmbeddedLog(tmp_path / "log") as log:
+        log.create("clicks", SCHEMA, partitions=2)
+        yield log
+
+
+def click(log: EmbeddedLog, *events: tuple[str | None, float | None]) -> None:
+    rows = [{"device": device, "at": None if at is None else after(at)} for device, at in events]
+    log.append("clicks", rows)
+
+
+def watermarking(log: EmbeddedLog) -> Watermarking:
+    return Watermarking(log, RULE, lambda: True)
+
+
+def reached(log: EmbeddedLog) -> float | None:
+    found = log.watermark_at("clicks")
+    return None if found is None else (found - NOON).total_seconds()
+
+
+def test_the_producer_furthest_behind_decides(log: EmbeddedLog) -> None:
+    one = watermarking(log)
+    one.advance()
+    assert reached(log) is None
+    click(log, ("a", 100), ("b", 50), ("a", 20), (None, 70), ("a", None))
+    one.advance()
+    assert reached(log) == 40
+    click(log, ("b", 90), (None, 80))
+    one.advance()
+    assert reached(log) == 70
+    assert one.state().held_back_by == ("", "b", "a")
+
+
+def test_it_never_goes_back(log: EmbeddedLog) -> None:
+    one = watermarking(log)
+    click(log, ("a", 100))
+    one.advance()
+    click(log, ("new", 5))
+    one.advance()
+    assert reached(log) == 90
+    click(log, ("new", 101), ("a", 120))
+    one.advance()
+    assert reached(log) == 91
+
+
+def test_an_idle_producer_does_not_hold_it_back(log: EmbeddedLog) -> None:
+    one = watermarking(log)
+    log.tick(NOON)
+    click(log, ("a", 0), ("b", 0))
+    one.advance()
+    log.tick(after(59))
+    click(log, ("a", 60))
+    one.advance()
+    assert (reached(log), one.state().idle) == (-10, ())
+    log.tick(after(60))
+    one.advance()
+    assert (reached(log), one.state().idle) == (50, ("b",))
+    click(log, ("b", 30))
+    one.advance()
+    assert (reached(log), one.state().idle) == (50, ())
+
+
+def test_late_events_are_counted(log: EmbeddedLog) -> None:
+    one = watermarking(log)
+    click(log, ("a", 100), ("b", 100))
+    one.advance()
+    click(log, ("a", 90), ("a", 89), ("b", 60), ("a", 300))
+    one.advance()
+    state = one.state()
+    assert (state.late, state.late_by) == (2, timedelta(seconds=30))
+    other = watermarking(log)
+    click(log, ("b", 50), ("b", 200))
+    other.advance()
+    assert (other.state().late, other.state().late_by) == (3, timedelta(seconds=40))
+
+
+def test_all_idle_is_no_progress(log: EmbeddedLog) -> None:
+    one = watermarking(log)
+    log.tick(NOON)
+    click(log, ("a", 0))
+    one.advance()
+    log.tick(after(600))
+    one.advance()
+    assert reached(log) == -10
+
+
+def test_another_process_continues(log: EmbeddedLog) -> None:
+    watermarking(log).advance()
+    click(log, ("a", 100), ("b", 50))
+    watermarking(log).advance()
+    first, second = watermarking(log), watermarking(log)
+    click(log, ("b", 60))
+    first.advance()
+    click(log, ("b", 70))
+    second.advance()
+    first.advance()
+    assert reached(log) == 60
+    assert log.scan("headwater.watermark.clicks").num_rows == 3
+
+
+def test_what_was_promised_by_hand_counts_at_once(log: EmbeddedLog) -> None:
+    one = watermarking(log)
+    click(log, ("a", 100))
+    log.watermark("clicks", after(500))
+    one.advance()
+    assert reached(log) == 500
+    with pytest.raises(UsageError, match="The watermark of topic 'clicks' is at"):
+        log.watermark("clicks", after(499))
+    with pytest.raises(UnknownTopic):
+        log.watermark("other", NOON)
+
+
+EVENTS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 100)), max_size=12)
+
+
+@given(EVENTS, st.data())
+def test_batches_make_no_difference(events: list[tuple[str, int]], data: st.DataObject) -> None:
+    table = pa.Table.from_pylist([{"device": device, "at": after(at)} for device, at in events], schema=SCHEMA)
+    cut = data.draw(st.integers(0, len(events)))
+    whole = Producers().after(table, RULE, None)
+    assert Producers().after(table.slice(0, cut), RULE, None).after(table.slice(cut), RULE, None) == whole
+    assert Producers.from_json(whole.to_json()) == whole
+    newest = {device: max(at for other, at in events if other == device) for device, _ in events}
+    expected = min(newest.values(), default=None)
+    found = whole.watermark(RULE, None)
+    assert (found is None) == (expected is None)
+    if expected is not None and found is not None:
+        assert found == int(after(expected - 10).timestamp() * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (WatermarkRule("clicks", "when", timedelta(0)), "no column 'when'"),
+        (WatermarkRule("clicks", "at", timedelta(0), "phone"), "no column 'phone'"),
+        (WatermarkRule("clicks", "device", timedelta(0)), "'device' of topic 'clicks' is no timestamp"),
+    ],
+)
+def test_a_rule_that_does_not_fit_its_topic(rule: WatermarkRule, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        check_rule(rule, SCHEMA)
+
+
+def test_what_views_read_has_to_be_declared(log: EmbeddedLog) -> None:
+    time = Timekeeping(log, lambda: ["watermark.clicks"])
+    with pytest.raises(UsageError, match="reads the watermark of 'clicks', which has none"):
+        time.check(["watermark.clicks"])
+    with pytest.raises(UsageError, match="has a watermark and no event time"):
+        time.set_watermark(log.topic("clicks"), "10 seconds", None, None, None)
+    with pytest.raises(UsageError, match="reads no topic with a watermark"):
+        time.emitted("bill", "SELECT 1 FROM clicks", "final")
+    time.set_watermark(log.topic("clicks"), "10 seconds", "device", "1 minute", "at")
+    with pytest.raises(UsageError, match="has idle producers, and the application has no clock"):
+        time.check(["watermark.clicks"])
+    time.set_clock("1 second", create=True)
+    time.check(["watermark.clicks", "clock"])
+    assert [part.name for part in time.parts()] == ["watermark of clicks", "clock"]
+
+
+def test_a_watermark_set_by_hand_needs_no_rule(log: EmbeddedLog) -> None:
+    log.watermark("clicks", NOON)
+    Timekeeping(log, list).check(["watermark.clicks"])
