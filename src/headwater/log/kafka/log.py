@@ -21,7 +21,7 @@ from headwater.log.kafka.fetching import Fetchers
 from headwater.log.kafka.offsets import GroupOffsets
 from headwater.log.kafka.reader import KafkaReader
 from headwater.log.kafka.retention import Retention
-from headwater.log.kafka.settings import check_settings, kafka_settings
+from headwater.log.kafka.settings import check_settings, kafka_settings, with_views
 from headwater.log.kafka.tails import KafkaTails
 from headwater.log.kafka.transactions import Transactions
 from headwater.log.options import TopicOptions, settings_of
@@ -81,7 +81,7 @@ class KafkaLog(CatalogedLog):
         **settings: Unpack[TopicOptions],
     ) -> Topic:
         self._check_open()
-        chosen = TopicSettings(**settings_of(settings))
+        chosen = TopicSettings(**with_views(settings_of(settings)))
         check_settings(chosen)
         topic = define_topic(
             name, schema, key=key, partitions=partitions, partition_by=partition_by, event_time=event_time,
@@ -103,6 +103,7 @@ class KafkaLog(CatalogedLog):
     ) -> Topic:
         self._check_open()
         before, chosen = self.topic(name), settings_of(settings)
+        with_views(chosen)
         changed = replace(before.settings, **chosen).check(key=before.key)
         check_settings(changed)
         self._provide_dead_letter(changed, {found.name for found in self.topics()})

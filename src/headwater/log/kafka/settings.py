@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from headwater.errors import UsageError
 from headwater.log.kafka.catalog import COMPACTION_LAG_SECONDS
 from headwater.log.topic import SEGMENT_BYTES_DEFAULT, Topic, TopicSettings
@@ -17,6 +20,19 @@ def check_settings(settings: TopicSettings) -> None:
             "A topic on Kafka has no archive.",
             hint="Use Kafka's tiered storage (remote.storage.enable) where your brokers have it.",
         )
+
+
+def with_views(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """What was chosen for a new topic. Kafka deletes without a word, so views keep what they made of it.
+
+    Raises `UsageError` if they were to forget it.
+    """
+    if chosen.get("views") == "forget":
+        raise UsageError(
+            "Views cannot forget what Kafka deletes: it does not say what it is about to delete.",
+            hint="Leave out views='forget': views keep what they made of deleted records.",
+        )
+    return {"views": "keep", **chosen}
 
 
 def kafka_settings(topic: Topic) -> dict[str, str]:
