@@ -77,6 +77,9 @@ torture-alerts: setup ## kill senders of messages and alerts N times each: make 
 torture-capture: setup ## kill captures of PostgreSQL and its server N times: make torture-capture N=200
 	PYTHONPATH=. $(python) tools/torture_capture.py --kills $(N) $(TORTURE_OPTIONS)
 
+torture-lake: setup ## kill feeds of Parquet, Delta and Iceberg tables N times each: make torture-lake N=100
+	PYTHONPATH=. $(python) tools/torture_lake.py --kills $(N) $(TORTURE_OPTIONS)
+
 torture-log: setup ## kill writers of the log N times and look for lost records: make torture-log N=1000
 	$(python) tools/torture_log.py --kills $(N) $(TORTURE_OPTIONS)
 

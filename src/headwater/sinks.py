@@ -14,11 +14,14 @@ from headwater.engine.subscription import Changes
 from headwater.model.secrets import Secret
 
 if TYPE_CHECKING:
+    from headwater.connectors.delta.target import Delta
     from headwater.connectors.http.channel import Http
     from headwater.connectors.http.pagerduty import PagerDuty
     from headwater.connectors.http.slack import Slack
     from headwater.connectors.http.teams import Teams
+    from headwater.connectors.iceberg.target import Iceberg
     from headwater.connectors.mail.channel import Mail
+    from headwater.connectors.parquet.target import Parquet
     from headwater.connectors.postgres.target.target import Postgres
     from headwater.connectors.redis.target import Redis
 
@@ -27,11 +30,14 @@ __all__ = [
     "Changes",
     "Channel",
     "Delivery",
+    "Delta",
     "Http",
+    "Iceberg",
     "Mail",
     "Message",
     "Notice",
     "PagerDuty",
+    "Parquet",
     "Postgres",
     "Redis",
     "Secret",

@@ -24,7 +24,10 @@ _SINKS = {
 }
 
 _TARGETS = {
+    "Delta": "headwater.connectors.delta.target:Delta",
+    "Iceberg": "headwater.connectors.iceberg.target:Iceberg",
     "OpenSearch": "headwater.connectors.opensearch.target:OpenSearch",
+    "Parquet": "headwater.connectors.parquet.target:Parquet",
     "Postgres": "headwater.connectors.postgres.target.target:Postgres",
     "Redis": "headwater.connectors.redis.target:Redis",
     "Topic": "headwater.connectors.topics.target:Topic",

@@ -13,6 +13,7 @@ from headwater.log.opening import open_log
 from headwater.testing.kafka import KafkaCluster
 from tests.contract.sinks.feeding import Keyed
 from tests.contract.sinks.keyed import MemorySystem, System
+from tests.contract.sinks.lake import SYSTEMS as LAKE_SYSTEMS
 from tests.contract.sinks.opensearch import OpenSearchSystem, stop_opensearch
 from tests.contract.sinks.postgres import PostgresSystem, stop_server
 from tests.contract.sinks.redis import RedisSystem
@@ -30,6 +31,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
 SYSTEMS: dict[str, Callable[[], System]] = {
     "memory": MemorySystem,
     "opensearch": OpenSearchSystem,
+    **LAKE_SYSTEMS,
     "postgres": PostgresSystem,
     "redis-hash": lambda: RedisSystem("hash"),
     "redis-json": lambda: RedisSystem("json"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -51,6 +52,10 @@ class TargetSink(Sink):
         return self.outside.address
 
     @property
+    def every(self) -> timedelta:
+        return self.outside.every
+
+    @property
     def dead_letter(self) -> str | None:
         return self._letters.topic
 
@@ -74,7 +79,8 @@ class TargetSink(Sink):
             self._taken = changes
             self._waiting = [changes] if changes.snapshot else [*self._waiting, changes]
             self._ready = None
-        if more and self.outside.joins and sum(each.rows.num_rows for each in self._waiting) < JOINED_ROWS_MAX:
+        rows_max = self.outside.joined_rows_max or JOINED_ROWS_MAX
+        if more and self.outside.joins and sum(each.rows.num_rows for each in self._waiting) < rows_max:
             return
         self._ready = self._ready or self._delivery(self._waiting)
         self.outside.deliver(self._ready)

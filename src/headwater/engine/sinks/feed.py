@@ -284,16 +284,20 @@ class _Run:
             self._move(mark)
             self._save()
         with self._feed.subscribe(mark) as subscription:
-            held, gathered = self._next(subscription, 0), 0
+            held, gathered, due = self._next(subscription, 0), 0, 0.0
             while not self._stop.is_set():
                 self._attend()
                 if held is None:
                     self._rest(subscription)
+                    if (left := due - time.monotonic()) > 0:
+                        self._stop.wait(min(left, LOOK_SECONDS))
+                        continue
                     held, gathered = self._next(subscription, LOOK_SECONDS), 0
                     continue
                 following, failure = self._after(subscription)
                 gathered = gathered + 1 if following is not None and gathered < GATHERED_MAX else 0
                 self._write(held, more=gathered > 0)
+                due = time.monotonic() + self._sink.every.total_seconds()
                 if failure is not None:
                     raise failure
                 held = following

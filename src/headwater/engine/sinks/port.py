@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, ClassVar, Literal, Protocol
 
 from headwater.engine.sinks.audit import SinkAudit
@@ -72,6 +73,11 @@ class Sink(ABC):
     """What sinks of this class are called in status, flow and metrics."""
     holds_content: ClassVar[bool] = False
     """Whether the target holds the view's content: then it can be audited, and has a position of its own."""
+
+    @property
+    def every(self) -> timedelta:
+        """The least time between two deliveries, unless more changes wait than one delivery can take."""
+        return timedelta(0)
 
     @property
     @abstractmethod

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import ClassVar
 
 import pyarrow as pa
@@ -85,6 +86,10 @@ class Target(ABC):
     """Whether it holds rows by their key. Other targets take a view without one, too."""
     joins: ClassVar[bool] = True
     """Whether batches that wait may be delivered as one."""
+    joined_rows_max: ClassVar[int | None] = None
+    """With how many changed rows a delivery gets no further batches; None for what is good for most targets."""
+    every: timedelta = timedelta(0)
+    """The least time between two deliveries, for targets where each has its price. Batches wait meanwhile, and join."""
 
     @property
     @abstractmethod

@@ -1,0 +1,1 @@
+"""Delta Lake: a table as the target of a view."""

@@ -1,0 +1,1 @@
+"""Tables made of Parquet files: what the targets Parquet, Delta and Iceberg have in common."""
