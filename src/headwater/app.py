@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from headwater.connectors.alerting import Alerting, Alerts
 from headwater.connectors.connections import Connections
+from headwater.connectors.receiving import Receiving
 from headwater.engine.changing import open_pipeline
 from headwater.engine.explanation import Explanation
 from headwater.engine.following import release_all
@@ -37,7 +38,6 @@ from headwater.log.port import Log
 from headwater.log.topic import Topic
 from headwater.model.durations import Duration
 from headwater.model.position import Position
-from headwater.model.receivers import STATSD_SCHEMA, WEBHOOK_SCHEMA, Statsd, WebhookIn, WebhookStyle
 from headwater.published import Published
 from headwater.system.heartbeat import Heart, error_of
 from headwater.system.names import check_name
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 OnError = Literal["fail", "dead_letter"]
 
 
-class App(Published, Alerting, Functions, Timed):
+class App(Published, Alerting, Receiving, Functions, Timed):
     """Topics and views under one name. Its views are one pipeline: they move together from position to position."""
 
     def __init__(
@@ -72,8 +72,7 @@ class App(Published, Alerting, Functions, Timed):
         super().__init__(self.log.state_directory / "pipelines" / name)
         self._missing_topics: list[str] = []
         self._policies: dict[str, str] = {}
-        self._webhooks_in: dict[str, WebhookIn] = {}
-        self._statsd: Statsd | None = None
+        self._webhooks_in, self._statsd = {}, None
         self.time = Timekeeping(self.log, lambda: self._runtime.program.time_sources if self._runtime else ())
         self._connections = Connections(self.log, self.directory)
         self._alerts = Alerts(self.log, self.directory, self._connections, self.topic)
@@ -139,34 +138,6 @@ class App(Published, Alerting, Functions, Timed):
     def missing_topics(self) -> Sequence[str]:
         """Topics that are declared and were not created, because the application was loaded to be read only."""
         return list(self._missing_topics)
-
-    def webhook_in(
-        self, name: str, topic: str, *, secret: str | Sequence[str], style: WebhookStyle = "standard"
-    ) -> None:
-        """Webhooks that the server receives at `/hooks/{name}`, each once, as records of a topic, which is created.
-
-        `style` says how they are signed: `standard` (Standard Webhooks), `github` or `stripe`. Of several secrets one
-        has to fit, so that they can be changed. Take them from the environment, not from the code.
-        """
-        check_name("webhook", name)
-        secrets = (secret,) if isinstance(secret, str) else tuple(secret)
-        self._webhooks_in[name] = WebhookIn(name, topic, style, secrets).check()
-        self.topic(topic, WEBHOOK_SCHEMA)
-
-    def statsd(self, topic: str = "metrics", *, host: str = "127.0.0.1", port: int = 8125) -> None:
-        """StatsD samples that the server receives over UDP, as records of a topic, which is created."""
-        self._statsd = Statsd(topic, host, port)
-        self.topic(topic, STATSD_SCHEMA)
-
-    @property
-    def webhooks_in(self) -> Mapping[str, WebhookIn]:
-        """The webhooks that the server takes."""
-        return dict(self._webhooks_in)
-
-    @property
-    def statsd_receiver(self) -> Statsd | None:
-        """Where the server listens for StatsD samples, if it does."""
-        return self._statsd
 
     def view(
         self,
@@ -356,9 +327,8 @@ class App(Published, Alerting, Functions, Timed):
 
         `serve` adds the server, at its usual address or at "HOST:PORT". With `once` it ends when the views are where
         the log is, and no sink is fed. With `approve` changed views wait for `switch`. `report` is told what happens.
-        Raises what a part has failed with for good;
-        `AlreadyRunning` if another process runs the application, unless this one is to `take_over`; and `Fenced` when
-        another one has taken over from this.
+        Raises what a part has failed with for good; `AlreadyRunning` if another process runs the application, unless
+        this one is to `take_over`; and `Fenced` when another one has taken over from this.
         """
         from headwater.runner import run
 

@@ -52,10 +52,6 @@ class TargetSink(Sink):
         return self.outside.address
 
     @property
-    def every(self) -> timedelta:
-        return self.outside.every
-
-    @property
     def dead_letter(self) -> str | None:
         return self._letters.topic
 

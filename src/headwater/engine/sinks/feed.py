@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,10 +24,9 @@ from headwater.engine.sinks.control import Control, Request, error_json
 from headwater.engine.sinks.operated import Operated
 from headwater.engine.sinks.patience import Patience
 from headwater.engine.sinks.port import CannotContinue, Mark, PositionChanged, Sink, SinkStatus, Start
-from headwater.engine.sinks.progress import ProgressFile
+from headwater.engine.sinks.progress import ProgressFile, now_text
 from headwater.engine.subscription import Changes, Subscription, has_all, rows_behind, seconds_behind
 from headwater.errors import Determinate, HeadwaterError, TargetFailed, UnknownView, UsageError
-from headwater.model.encoding import format_instant
 from headwater.model.position import Position
 from headwater.system.lock import FileLock
 
@@ -216,7 +215,7 @@ class _Run:
             deliveries=self._progress.deliveries + 1,
             status="running",
             error=None,
-            delivered_at=_now(),
+            delivered_at=now_text(),
             done=0,
             total=0,
             reset=self._progress.reset and mark is None,
@@ -413,7 +412,7 @@ class _Run:
             self._progress,
             status="paused" if paused else "retrying",
             error=failure.reason,
-            failed_at=_now(),
+            failed_at=now_text(),
             failures=self._progress.failures + 1,
         )
         self._save()
@@ -498,7 +497,3 @@ class _Run:
                 told = True
                 if self._stop.wait(LOOK_SECONDS):
                     return
-
-
-def _now() -> str:
-    return format_instant(datetime.now(UTC).replace(microsecond=0))

@@ -6,11 +6,13 @@ import json
 import math
 import os
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from headwater.engine.sinks.port import Mark, State
 from headwater.errors import ExternalError
+from headwater.model.encoding import format_instant
 from headwater.model.position import Position
 from headwater.system.storage import Storage, storage_error
 
@@ -122,3 +124,8 @@ def mark_of(held: dict[str, Any] | None) -> Mark | None:
         return None
     ahead = None if held["next"] is None else Position.parse(held["next"])
     return Mark(Position.parse(held["position"]), held["generation"], ahead, held["rows"])
+
+
+def now_text() -> str:
+    """The time now as progress has it: ISO 8601, to the second."""
+    return format_instant(datetime.now(UTC).replace(microsecond=0))
