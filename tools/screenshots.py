@@ -22,6 +22,7 @@ from headwater.server.service import Running
 from tests.console.alerting import alarm
 from tests.console.chromium import chromium
 from tests.console.stage import Stage, empty_stage, staged
+from tests.console.sunk import sunk
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures" / "console"
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
@@ -43,6 +44,8 @@ PAGES = {
     "view-history": "views/revenue/history",
     "groups": "groups",
     "group": "groups/recommendations",
+    "sinks": "sinks",
+    "sink": "sinks/report",
     "alerts": "alerts",
     "dead-letters": "dead-letters",
     "dead-letter": "dead-letters/rejected~0~0",
@@ -50,7 +53,7 @@ PAGES = {
     "pipelines": "pipelines",
     "send": "send/page_views",
 }
-EMPTY = ("flow", "topics", "views", "groups", "alerts", "dead-letters", "capture", "pipelines", "send")
+EMPTY = ("flow", "topics", "views", "groups", "sinks", "alerts", "dead-letters", "capture", "pipelines", "send")
 WRONG = {
     "flow": "flow",
     "topic": "topics/nope",
@@ -136,7 +139,9 @@ def main() -> None:
     wrong = {**right, "equal": False, "differences": 1, "examples": [example]}
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as directory:
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        with staged(Path(directory) / "full", verify=lambda _: dict(right)) as stage:
+        with staged(Path(directory) / "full", verify=lambda _: dict(right)) as stage, sunk(stage) as target:
+            target.corrupt()
+            stage.client.post("/sinks/report/audit")
             with_data(browser, stage)
         with empty_stage(Path(directory) / "empty") as server:
             camera = Camera(browser, server.url)

@@ -64,7 +64,9 @@ def test_a_webhook_is_a_reader_that_says_why_it_is_paused(page: Page, stage: Sta
     expect(page.locator(".graph-label.late", has_text=re.compile(r"lag [1-9]"))).to_have_count(1)
     assert "hush" not in page.content()
     node.click()
-    expect(page.locator("h1")).to_have_text("revenue")
+    expect(page.locator("h1")).to_have_text("mail")
+    expect(page.locator(".figures")).to_contain_text("gave up")
+    expect(page.locator("main")).to_contain_text("answers 410 Gone")
 
 
 def test_boxes_do_not_lie_on_each_other(page: Page, stage: Stage) -> None:
@@ -97,7 +99,8 @@ def test_a_pipeline_that_failed_is_seen_on_every_page(page: Page, tmp_path: Path
 def test_an_application_with_nothing_says_what_to_do(page: Page, tmp_path: Path) -> None:
     said = {
         "flow": "no topics yet", "topics": "no topics yet", "views": "no views yet", "dead-letters": "no dead letters",
-        "capture": "No database is captured", "pipelines": "Nothing was published yet", "send": "no topic to send to",
+        "capture": "No database is captured", "sinks": "no sinks yet",
+        "pipelines": "Nothing was published yet", "send": "no topic to send to",
     }  # fmt: skip
     with empty_stage(tmp_path) as server:
         for name, text in said.items():

@@ -14,6 +14,7 @@ import { group, groups } from "./pages/groups.js";
 import { pipelines } from "./pages/pipelines.js";
 import { sendEvent } from "./pages/send.js";
 import { signIn } from "./pages/sign_in.js";
+import { sink, sinks } from "./pages/sinks.js";
 import { topic } from "./pages/topic.js";
 import { topics } from "./pages/topics.js";
 import { view } from "./pages/view.js";
@@ -25,6 +26,7 @@ const PAGES = [
   { name: "topics", text: "Topics", list: topics, one: topic },
   { name: "views", text: "Views", list: views, one: view },
   { name: "groups", text: "Groups", list: groups, one: group },
+  { name: "sinks", text: "Sinks", list: sinks, one: sink },
   { name: "alerts", text: "Alerts", list: alerts },
   { name: "dead-letters", text: "Dead letters", list: deadLetters, one: deadLetters },
   { name: "capture", text: "Capture", list: capture },

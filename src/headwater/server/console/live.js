@@ -18,7 +18,7 @@ export const live = {
   state: "connecting",
   session: null,
   /** How many dead letters there are in each state. */
-  letters: { open: 0, sent: 0, discarded: 0 },
+  letters: { open: 0, sent: 0, discarded: 0, superseded: 0 },
 };
 
 let stream = null;

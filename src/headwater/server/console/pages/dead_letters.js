@@ -1,4 +1,4 @@
-// Dead letters: records that did not fit their topic, and records that a view refuses. Look, mend, send again, discard.
+// Dead letters: what did not fit a topic, what a view refuses, what a target refuses. Look, mend, send again, discard.
 
 import { get, path, query, send } from "../api.js";
 import { h, redraw } from "../dom.js";
@@ -7,7 +7,7 @@ import { live, lookAtLetters, onFlow, refusal } from "../live.js";
 import { badge, button, code, empty, failure, heading, loaded, panel, resource, table, time, words } from "../parts.js";
 
 const RELOAD_EVERY = 2000;
-const STATES = { open: "Open", sent: "Sent again", discarded: "Discarded" };
+const STATES = { open: "Open", sent: "Sent again", discarded: "Discarded", superseded: "Superseded" };
 
 export function deadLetters(chosen) {
   let state = "open";
@@ -35,7 +35,7 @@ export function deadLetters(chosen) {
     },
     stop: () => leave(),
     show: () => [
-      heading("Dead letters", { about: "Records that did not fit, and records that views refuse. They hold up nothing, and wait here with their reason." }),
+      heading("Dead letters", { about: "Records that did not fit or that views refuse, and rows that targets of sinks refuse. They hold up nothing, and wait here with their reason." }),
       h("div", { class: "choices", role: "group", "aria-label": "State" }, Object.entries(STATES).map(([name, text]) =>
         h("button", { type: "button", "aria-pressed": String(name === state), onclick: () => { state = name; list.value = null; list.load(); redraw(); } }, text, " ", h("span", { class: "muted" }, count((list.value?.counts ?? live.letters)[name]))))),
       loaded(list, ({ letters }) => listed(letters, state)),
@@ -59,7 +59,8 @@ function listed(letters, state) {
   ], letters, { key: (one) => one.id, label: "Dead letters", open: (one) => { location.hash = `#/dead-letters/${encodeURIComponent(one.id)}`; } });
 }
 
-function what({ kind, view }) {
+function what({ kind, view, sink }) {
+  if (kind === "sink") return badge(`refused by ${sink}`, "bad", "The target of this sink did not take the row.");
   return kind === "refused" ? badge(`refused by ${view}`, "bad", "The record made this view fail.") : badge("did not fit", "warn", "The record did not fit its topic.");
 }
 
@@ -113,7 +114,7 @@ function one(id, changed) {
   function mending(letter) {
     const text = draft ?? originalOf(letter, 2);
     return [
-      h("label", { class: "field" }, h("span", {}, "The record, as it shall be appended to ", h("b", {}, letter.topic)),
+      h("label", { class: "field" }, h("span", {}, letter.sink ? "The row, as it shall be put into the target of " : "The record, as it shall be appended to ", h("b", {}, letter.sink ?? letter.topic)),
         h("textarea", { rows: 10, spellcheck: "false", value: text, oninput: (event) => { draft = event.target.value; } })),
       problem && failure(problem),
       h("div", { class: "actions" },
@@ -128,10 +129,12 @@ function one(id, changed) {
       h("dl", { class: "pairs" },
         pair("Reason", words(letter.reason)),
         pair("Topic", h("a", { href: `#/topics/${encodeURIComponent(letter.topic)}` }, letter.topic)),
+        letter.sink && pair("Sink", h("a", { href: `#/sinks/${encodeURIComponent(letter.sink)}` }, letter.sink)),
         letter.view && pair("View", h("a", { href: `#/views/${encodeURIComponent(letter.view)}` }, letter.view)),
         pair("Partition, offset", `${letter.partition}, ${count(letter.offset)}`)),
       letter.state === "open" ? mending(letter) : [
         h("p", { role: "status" }, badge(STATES[letter.state].toLowerCase(), "good"), " ", time(letter.dealt_with_at)),
+        letter.state === "superseded" && h("p", { class: "muted" }, "The view had a later version of the row, or none. That one counts, so nothing was sent."),
         done?.dead_letters > 0 && failure({ message: "It did not fit this time either.", hint: "There is a new dead letter with the reason." }),
         code(originalOf(letter, 2), "The record as it came"),
       ],

@@ -141,7 +141,6 @@ function verified(verification) {
 function hrefOf(node, edges) {
   const name = encodeURIComponent(node.name);
   const fed = edges.find((edge) => edge.from === node.id)?.to.replace("topic:", "");
-  const read = edges.find((edge) => edge.to === node.id)?.from.replace(/^\w+:/, "");
   if (node.is_dead_letter) return "#/dead-letters";
   return {
     topic: `#/topics/${name}`,
@@ -149,7 +148,7 @@ function hrefOf(node, edges) {
     capture: "#/capture",
     http: "#/send",
     subscribers: `#/views/${name}/changes`,
-    sink: read && `#/views/${encodeURIComponent(read)}/changes`,
+    sink: `#/sinks/${name}`,
     group: `#/groups/${name}`,
   }[node.kind] ?? (fed && `#/topics/${encodeURIComponent(fed)}`);
 }
