@@ -89,6 +89,9 @@ torture-log: setup ## kill writers of the log N times and look for lost records:
 test-kafka: setup ## run all of the contract suite of logs on Apache Kafka, and kill Kafka N times: make test-kafka N=20
 	HEADWATER_KAFKA=all HEADWATER_KILLS=$(N) $(bin)/pytest tests/contract tests/kafka -k kafka $(TEST_OPTIONS)
 
+torture-sinks: setup servers ## kill sinks and their targets, N rounds for each target: make torture-sinks N=100
+	PYTHONPATH=. $(python) tools/torture_sinks.py --rounds $(N) $(TORTURE_OPTIONS)
+
 torture-run: setup ## do N things to a running application, and compare everything: make torture-run N=200
 	PYTHONPATH=. $(python) tools/torture_run.py --faults $(N) $(TORTURE_OPTIONS)
 
