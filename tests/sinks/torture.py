@@ -123,7 +123,11 @@ class Torture:
     def _publish(self) -> None:
         """A version of the view, after a short while."""
         assert self._problem is None, self._problem
-        self._view.change(self._story.next_change(self._texts))
+        if self._texts.random() < 0.1:
+            # A batch that changes nothing in this view.
+            self._view.driver.publish({})
+        else:
+            self._view.change(self._story.next_change(self._texts))
         time.sleep(self._texts.uniform(0.0, 0.03))
 
     # Faults

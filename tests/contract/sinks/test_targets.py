@@ -59,6 +59,17 @@ def test_batches_that_wait_arrive_together(system: System, view: Keyed) -> None:
     assert is_there(system, view)
 
 
+def test_batches_that_do_not_change_the_view_move_the_position(system: System, view: Keyed) -> None:
+    with view.feeding(system.target()) as made:
+        until(lambda: made.at() == 1)
+        for number in range(2, 5):
+            view.driver.publish({})
+            until(lambda expected=number: made.at() == expected)  # type: ignore[misc]
+        view.publish(k3="three")
+        until(lambda: is_there(system, view))
+        assert made.said == []
+
+
 def test_what_the_target_lost_comes_again(system: System, view: Keyed) -> None:
     with view.feeding(system.target()) as made:
         until(lambda: made.at() == 1)

@@ -26,8 +26,8 @@ SCRIPT_ROWS_MAX = 10_000
 CONNECT_SECONDS_MAX = 10
 ANSWER_SECONDS_MAX = 60
 _POSITION = "headwater:sink:"
-# KEYS: the position. ARGV: epoch, stamps (expected, new, and of what is under way), expiry in milliseconds, how many rows
-# are written, those (each a key, how many values, and them), and keys to delete. Answers what is in the way.
+# KEYS: the position. ARGV: epoch, stamps (expected, new, and of what is under way), expiry in milliseconds, how many
+# rows are written, those (each a key, how many values, and them), and keys to delete. Answers what is in the way.
 _WRITE = """
 local held = redis.call('HMGET', KEYS[1], 'epoch', 'stamp')
 if held[1] ~= ARGV[1] then
@@ -140,7 +140,8 @@ class Redis(Target):
         meanwhile = "" if delivery.content else self._stamp
         for number in range(count):
             part = slice(number * SCRIPT_ROWS_MAX, (number + 1) * SCRIPT_ROWS_MAX)
-            chunk = rows.slice(part.start, SCRIPT_ROWS_MAX)
+            # A slice of a table without columns would have as many rows as are asked for.
+            chunk = rows.slice(part.start, SCRIPT_ROWS_MAX) if rows.num_rows else rows
             is_last = number == count - 1
             stamp, under_way = (delivery.stamp, "") if is_last else (meanwhile, delivery.stamp)
             self._write(chunk, deletes[part], stamp, under_way)
