@@ -18,7 +18,7 @@ from tests.contract.sinks.feeding import Keyed
 from tests.sinks.feeds import Feeds, Order
 from tests.sinks.story import Story, Witness, checksum
 from tests.sinks.victims import BOTH, CUT, DELAY, DROP, REPEAT, RUNNER, TARGET, VICTIMS, Victim
-from tests.unit.engine.samples import Driver, Unsynced
+from tests.unit.engine.samples import Driver, Unsynced, zset
 
 SETTLE_SECONDS_MAX = 120.0
 AIM_SECONDS_MAX = 3.0
@@ -124,8 +124,8 @@ class Torture:
         """A version of the view, after a short while."""
         assert self._problem is None, self._problem
         if self._texts.random() < 0.1:
-            # A batch that changes nothing in this view.
-            self._view.driver.publish({})
+            # Changes that come to nothing.
+            self._view.driver.publish({"v": zset((0, 0, "never", 1), (0, 0, "never", -1))})
         else:
             self._view.change(self._story.next_change(self._texts))
         time.sleep(self._texts.uniform(0.0, 0.03))

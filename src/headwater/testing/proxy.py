@@ -27,7 +27,7 @@ class Proxy:
 
     `cutting`    each connection ends after a random number of bytes, in the middle of a piece
     `delay`      how many seconds each piece is held back at most; pieces of a client that is gone still arrive, late
-    `dropping`   bytes vanish; whoever lost some keeps a connection that is dead, and is cut off when it ends
+    `dropping`   bytes vanish; a connection that lost some is dead, and is cut when the fault ends
     `repeating`  how likely an HTTP request comes again, a little later, over a connection of its own
     """
 

@@ -77,7 +77,7 @@ def test_a_connection_is_cut_in_the_middle(proxy: Proxy, came: list[bytes]) -> N
         with suppress(ConnectionError):
             assert len(received(connection, len(sent))) < len(sent)
     assert proxy.cut == 1
-    assert 0 < len(b"".join(came)) < len(sent)
+    assert len(b"".join(came)) < len(sent)
     proxy.heal()
     with client(proxy) as connection:
         connection.sendall(b"again")
