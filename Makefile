@@ -51,7 +51,7 @@ check: setup ## check format, style, types and the layers
 	$(bin)/mypy
 	$(bin)/lint-imports --no-logo
 
-bench: bench-log bench-engine bench-capture bench-server bench-demo bench-time ## run every benchmark
+bench: bench-log bench-engine bench-capture bench-server bench-sinks bench-demo bench-time ## run every benchmark
 
 bench-log: setup ## measure the log
 	$(python) bench/log.py $(BENCH_OPTIONS)
@@ -71,6 +71,9 @@ bench-server: setup ## measure the server: appends, rows by key, followers
 bench-time: setup ## measure what a tick of the clock costs, by the number of rows that are kept
 	$(python) -m bench.ticks $(BENCH_OPTIONS)
 
+bench-sinks: setup servers ## measure sinks: first content, changes, commit to visible, each against its target's floor
+	PYTHONPATH=. $(python) -m bench.sinks $(BENCH_OPTIONS)
+
 bench-demo: setup ## measure the demo: to the first page, and from a commit in PostgreSQL to a subscriber
 	$(python) -m bench.demo $(BENCH_OPTIONS)
 
@@ -88,6 +91,9 @@ torture-log: setup ## kill writers of the log N times and look for lost records:
 
 test-kafka: setup ## run all of the contract suite of logs on Apache Kafka, and kill Kafka N times: make test-kafka N=20
 	HEADWATER_KAFKA=all HEADWATER_KILLS=$(N) $(bin)/pytest tests/contract tests/kafka -k kafka $(TEST_OPTIONS)
+
+torture-sinks: setup servers ## kill sinks and their targets, N rounds for each target: make torture-sinks N=100
+	PYTHONPATH=. $(python) tools/torture_sinks.py --rounds $(N) $(TORTURE_OPTIONS)
 
 torture-run: setup ## do N things to a running application, and compare everything: make torture-run N=200
 	PYTHONPATH=. $(python) tools/torture_run.py --faults $(N) $(TORTURE_OPTIONS)

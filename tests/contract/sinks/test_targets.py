@@ -11,6 +11,7 @@ from headwater.engine.embedded import store as store_module
 from headwater.engine.sinks import delivering
 from tests.contract.sinks.feeding import Keyed
 from tests.contract.sinks.keyed import REFUSED, System
+from tests.unit.engine.samples import zset
 from tests.webhooks.receiver import until
 
 
@@ -57,6 +58,16 @@ def test_batches_that_wait_arrive_together(system: System, view: Keyed) -> None:
         until(lambda: made.at() == 31)
         assert made.status().deliveries == 2
     assert is_there(system, view)
+
+
+def test_changes_that_come_to_nothing_move_the_position(system: System, view: Keyed) -> None:
+    with view.feeding(system.target()) as made:
+        until(lambda: made.at() == 1)
+        view.driver.publish({"v": zset((5, 5, "five", 1), (5, 5, "five", -1))})
+        until(lambda: made.at() == 2)
+        view.publish(k3="three")
+        until(lambda: is_there(system, view))
+        assert made.said == []
 
 
 def test_what_the_target_lost_comes_again(system: System, view: Keyed) -> None:

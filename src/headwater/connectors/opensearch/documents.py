@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -99,5 +98,5 @@ def _action(action: str, identity: str, version: int) -> str:
     return _json({action: {"_id": identity, "version": version, "version_type": "external"}}) + "\n"
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+# One for all: `json.dumps` with options makes an encoder for each call.
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode

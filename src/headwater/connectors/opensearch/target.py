@@ -48,8 +48,6 @@ class OpenSearch(Target):
     """
 
     kind: ClassVar[str] = "opensearch"
-    # A batch that was delivered in part is delivered again by the next process, on its own.
-    joins: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -92,6 +90,10 @@ class OpenSearch(Target):
     @property
     def address(self) -> str:
         return f"{self._cluster}{self._path}"
+
+    @property
+    def under_way(self) -> str | None:
+        return self._position.under_way
 
     def open(self, assignment: Assignment) -> str | None:
         self._assignment, self._delivery, self._columns = assignment, None, None

@@ -17,6 +17,8 @@ Format = Literal["json", "hash"]
 # What separates the columns of a key, and what would be taken for it.
 _SEPARATOR = ":"
 _UNSAFE = ":%"
+# One for all: `json.dumps` with options makes an encoder for each call.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def names(keys: pa.Table, prefix: str) -> list[str]:
@@ -28,7 +30,7 @@ def values(rows: pa.Table, form: Format) -> Iterator[list[str]]:
     """What is kept of each row: one JSON object, or the names and values of the fields that are not null."""
     for row in json_rows(rows):
         if form == "json":
-            yield [json.dumps(row, ensure_ascii=False, separators=(",", ":"))]
+            yield [_encode(row)]
         else:
             yield [part for name, value in row.items() if value is not None for part in (name, _text(value))]
 
@@ -58,7 +60,7 @@ def _part(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return value if isinstance(value, str) else _encode(value)
 
 
 def _line(held: object, columns: pa.Schema) -> bytes:

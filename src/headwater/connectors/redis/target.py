@@ -16,7 +16,7 @@ from redis.retry import Retry
 
 from headwater.connectors.redis.layout import Format, escaped, names, rows_of, values
 from headwater.connectors.secrets import expanded_url, password_in
-from headwater.engine.sinks.port import PositionChanged
+from headwater.engine.sinks.port import CannotContinue, PositionChanged
 from headwater.engine.sinks.target import Assignment, Delivery, Target
 from headwater.errors import TargetFailed, UsageError
 from headwater.model.durations import Duration, duration_of
@@ -26,8 +26,8 @@ SCRIPT_ROWS_MAX = 10_000
 CONNECT_SECONDS_MAX = 10
 ANSWER_SECONDS_MAX = 60
 _POSITION = "headwater:sink:"
-# KEYS: the position. ARGV: epoch, stamps (as it should be, as it is afterwards), expiry in milliseconds, fields per row
-# that are written (each a key, how many values, and them), and keys to delete. Answers what is in the way.
+# KEYS: the position. ARGV: epoch, stamps (expected, new, and of what is under way), expiry in milliseconds, how many
+# rows are written, those (each a key, how many values, and them), and keys to delete. Answers what is in the way.
 _WRITE = """
 local held = redis.call('HMGET', KEYS[1], 'epoch', 'stamp')
 if held[1] ~= ARGV[1] then
@@ -36,8 +36,8 @@ if held[1] ~= ARGV[1] then
     return 'changed'
 end
 if (held[2] or '') ~= ARGV[2] then return 'changed' end
-local expiry, at = ARGV[4], 6
-for _ = 1, tonumber(ARGV[5]) do
+local expiry, at = ARGV[5], 7
+for _ = 1, tonumber(ARGV[6]) do
     local key, count = ARGV[at], tonumber(ARGV[at + 1])
     if count == 1 then
         redis.call('SET', key, ARGV[at + 2])
@@ -49,7 +49,7 @@ for _ = 1, tonumber(ARGV[5]) do
     at = at + 2 + count
 end
 for each = at, #ARGV do redis.call('DEL', ARGV[each]) end
-redis.call('HSET', KEYS[1], 'stamp', ARGV[3])
+redis.call('HSET', KEYS[1], 'stamp', ARGV[3], 'under_way', ARGV[4])
 return 'written'
 """
 
@@ -100,7 +100,7 @@ class Redis(Target):
             ) from None
         self._redis = redis.Redis(connection_pool=self._pool)
         self._assignment: Assignment | None = None
-        self._position, self._epoch, self._stamp = "", "", ""
+        self._position, self._epoch, self._stamp, self._under_way = "", "", "", ""
 
     def __repr__(self) -> str:
         return f"Redis({self._shown!r})"
@@ -113,27 +113,41 @@ class Redis(Target):
         self._assignment, self._position = assignment, _POSITION + assignment.owner
         with _failing():
             self._epoch = str(self._redis.hincrby(self._position, "epoch", 1))
-            held = self._redis.hget(self._position, "stamp")
-        self._stamp = held.decode() if isinstance(held, bytes) else ""
+            held = self._redis.hmget(self._position, ["stamp", "under_way"])
+        self._stamp, self._under_way = (each.decode() if isinstance(each, bytes) else "" for each in held)
         return self._stamp or None
+
+    @property
+    def under_way(self) -> str | None:
+        return self._under_way or None
 
     def deliver(self, delivery: Delivery) -> None:
         with _failing():
             if self._redis.hget(self._position, "stamp") == delivery.stamp.encode() and not delivery.content:
                 # It was written, and the connection ended before that was known.
-                self._stamp = delivery.stamp
+                self._stamp, self._under_way = delivery.stamp, ""
                 return
+            if self._under_way not in ("", delivery.stamp) and not delivery.content:
+                # A part of other changes is there, and those are not coming.
+                raise CannotContinue
             stale = self._stale(delivery) if delivery.content else []
-            deletes = [*stale, *names(delivery.deletes, self.prefix)]
-            rows = delivery.upserts
-            count = -(-max(rows.num_rows, len(deletes), 1) // SCRIPT_ROWS_MAX)
-            for number in range(count):
-                part = slice(number * SCRIPT_ROWS_MAX, (number + 1) * SCRIPT_ROWS_MAX)
-                chunk = rows.slice(part.start, SCRIPT_ROWS_MAX)
-                self._write(chunk, deletes[part], delivery.stamp if number == count - 1 else self._stamp)
-                if delivery.content:
-                    self._told().progress(min(part.stop, rows.num_rows), rows.num_rows)
-        self._stamp = delivery.stamp
+            self._deliver(delivery, [*stale, *names(delivery.deletes, self.prefix)])
+
+    def _deliver(self, delivery: Delivery, deletes: Sequence[str]) -> None:
+        """Writes some rows after the other. Until the last of them, content has no position."""
+        rows = delivery.upserts
+        count = -(-max(rows.num_rows, len(deletes), 1) // SCRIPT_ROWS_MAX)
+        meanwhile = "" if delivery.content else self._stamp
+        for number in range(count):
+            part = slice(number * SCRIPT_ROWS_MAX, (number + 1) * SCRIPT_ROWS_MAX)
+            # A slice of a table without columns would have as many rows as are asked for.
+            chunk = rows.slice(part.start, SCRIPT_ROWS_MAX) if rows.num_rows else rows
+            is_last = number == count - 1
+            stamp, under_way = (delivery.stamp, "") if is_last else (meanwhile, delivery.stamp)
+            self._write(chunk, deletes[part], stamp, under_way)
+            self._stamp, self._under_way = stamp, under_way
+            if delivery.content:
+                self._told().progress(min(part.stop, rows.num_rows), rows.num_rows)
 
     def rows(self, columns: pa.Schema) -> Iterator[pa.Table]:
         key = self._told().key
@@ -157,7 +171,7 @@ class Redis(Target):
     def forget(self) -> None:
         with _failing():
             self._redis.delete(self._position)
-        self._stamp = ""
+        self._stamp = self._under_way = ""
 
     def close(self) -> None:
         with suppress(redis.RedisError, OSError):
@@ -167,8 +181,8 @@ class Redis(Target):
         assert self._assignment is not None, "it was opened"
         return self._assignment
 
-    def _write(self, rows: pa.Table, deletes: Sequence[str], stamp: str) -> None:
-        arguments: list[str] = [self._epoch, self._stamp, stamp, self._expiry, str(rows.num_rows)]
+    def _write(self, rows: pa.Table, deletes: Sequence[str], stamp: str, under_way: str) -> None:
+        arguments: list[str] = [self._epoch, self._stamp, stamp, under_way, self._expiry, str(rows.num_rows)]
         if rows.num_rows:
             keys = names(rows.select(list(self._told().key)), self.prefix)
             for name, held in zip(keys, values(rows, self.format), strict=True):

@@ -79,8 +79,7 @@ class TargetSink(Sink):
             self._taken = changes
             self._waiting = [changes] if changes.snapshot else [*self._waiting, changes]
             self._ready = None
-        rows_max = self.outside.joined_rows_max or JOINED_ROWS_MAX
-        if more and self.outside.joins and sum(each.rows.num_rows for each in self._waiting) < rows_max:
+        if more and self._may_join(changes):
             return
         self._ready = self._ready or self._delivery(self._waiting)
         self.outside.deliver(self._ready)
@@ -90,6 +89,14 @@ class TargetSink(Sink):
 
     def rest(self) -> None:
         self.outside.rest()
+
+    def _may_join(self, changes: Changes) -> bool:
+        """Whether what comes next may be delivered together with these changes."""
+        rows_max = self.outside.joined_rows_max or JOINED_ROWS_MAX
+        if not self.outside.joins or sum(each.rows.num_rows for each in self._waiting) >= rows_max:
+            return False
+        under_way = self.outside.under_way
+        return under_way is None or under_way != self._stamp(Mark(changes.position, changes.generation))
 
     def gap(self, mark: Mark, reason: str) -> None:
         """A target without a key that starts with "now" has every change that comes from there on."""

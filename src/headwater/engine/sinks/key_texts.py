@@ -22,5 +22,5 @@ def key_texts(rows: pa.Table, key: Sequence[str]) -> list[str]:
     return [value if isinstance(value, str) else _json(value) for value in values]
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+# One for all: `json.dumps` with options makes an encoder for each call.
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode

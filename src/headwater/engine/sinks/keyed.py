@@ -40,7 +40,9 @@ def net_of(changes: pa.Table, key: Sequence[str]) -> Net:
     rows = changes.drop_columns([WEIGHT])
     upserts, deletes, repeated = _places(changes, names)
     keys = rows.select(names)
-    return Net(rows_at(rows, upserts), rows_at(keys, deletes), rows_at(keys, repeated), keyless)
+    # Of content, every row is put, each in its place.
+    put = rows if len(upserts) == rows.num_rows else rows_at(rows, upserts)
+    return Net(put, rows_at(keys, deletes), rows_at(keys, repeated), keyless)
 
 
 _Places = npt.NDArray[np.int64]

@@ -48,11 +48,14 @@ class _Counted:
 
     def plus(self, hashes: Hashes, counts: Hashes) -> _Counted:
         hashes, counts = np.concatenate([self.hashes, hashes]), np.concatenate([self.counts, counts])
+        if not len(hashes):
+            return self
         order = np.argsort(hashes, kind="stable")
-        distinct, starts = np.unique(hashes[order], return_index=True)
-        totals = np.add.reduceat(counts[order], starts) if len(starts) else counts
+        hashes, counts = hashes[order], counts[order]
+        starts = np.flatnonzero(np.concatenate([[True], hashes[1:] != hashes[:-1]]))
+        totals = np.add.reduceat(counts, starts)
         kept = totals != 0
-        return _Counted(distinct[kept], totals[kept])
+        return _Counted(hashes[starts][kept], totals[kept])
 
     def of(self, hashes: Hashes) -> Hashes:
         if not len(self.hashes):
@@ -88,8 +91,7 @@ class Promise:
         self._counts = None
         hashes, weights = self._hashed(changes)
         counts.add(hashes, weights)
-        hashes = np.unique(hashes)
-        suspect = hashes[counts.of(hashes) > 1]
+        suspect = np.unique(hashes[counts.of(hashes) > 1])
         suspect = suspect[~np.isin(suspect, list(self._shared))] if self._shared else suspect
         if len(suspect):
             self._look(suspect)

@@ -96,6 +96,15 @@ class Target(ABC):
     def address(self) -> str:
         """Where the rows are, without any secret. Asked by any process; must not look outside."""
 
+    @property
+    def under_way(self) -> str | None:
+        """The stamp of a delivery of which the target has a part; None if it has all or nothing of each.
+
+        Asked after `open`. Changes are joined up to this delivery, which then comes again exactly as it was, and no
+        further: of two changes that cancel each other out, the target may already have the first one.
+        """
+        return None
+
     @abstractmethod
     def open(self, assignment: Assignment) -> str | None:
         """The stamp of the last delivery that the target has completely; None if it has none, or has lost it.

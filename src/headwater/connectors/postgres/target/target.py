@@ -23,6 +23,16 @@ from headwater.errors import SourceUnavailable, TableRemoved, TargetFailed, Usag
 
 READ_BYTES = 8 << 20
 """How many bytes of the table the audit reads at a time, about."""
+LOCK_SECONDS_MAX = 30
+"""How long a statement waits for somebody else's lock; then the delivery fails, says so, and is tried again."""
+# A process that was frozen or cut off in the middle of a transaction must not keep its locks from the next one.
+_SESSION = """
+SET lock_timeout = {milliseconds};
+SET idle_in_transaction_session_timeout = '1min';
+SET tcp_keepalives_idle = 20;
+SET tcp_keepalives_interval = 10;
+SET tcp_keepalives_count = 3
+"""
 
 
 class Postgres(Target):
@@ -152,6 +162,9 @@ class Postgres(Target):
                 self._connection = self._address.connect()
             except SourceUnavailable as error:
                 raise TargetFailed(error.message.rstrip(".")) from None
+            with self._failing():
+                milliseconds = round(LOCK_SECONDS_MAX * 1000)
+                self._connection.execute(_SESSION.format(milliseconds=milliseconds).encode())
         return self._connection
 
     def _failing(self) -> _Failing:
