@@ -38,7 +38,10 @@ def test_spark_reads_every_type(made: Format, spark: SparkSession) -> None:
         **widened,
     }
     found = {
-        row["key"]: row for row in read.selectExpr("*", "string(at) AS moment", "string(local) AS clock", "string(decimal) AS exact").collect()
+        row["key"]: row
+        for row in read.selectExpr(
+            "*", "string(at) AS moment", "string(local) AS clock", "string(decimal) AS exact"
+        ).collect()
     }
     assert set(found) == {LOWEST["key"], 0, HIGHEST["key"]}
     highest, lowest, nothing = found[HIGHEST["key"]], found[LOWEST["key"]], found[0]

@@ -16,6 +16,7 @@ from headwater.errors import HeadwaterError, InvalidQuery
 
 # Exceptions that a caller never sees: where they are raised and caught, and why they are no errors.
 SIGNALS = {
+    "headwater.connectors.lake.table.Moved": "another writer was first: the target looks again",
     "headwater.connectors.postgres.tables.TablesMoved": "capture starts over with what is known now",
     "headwater.connectors.webhooks.addresses.NotPublic": "becomes the reason of a failed delivery",
     "headwater.demo.supervisor.Ended": "ends the demo at a signal",
