@@ -29,6 +29,7 @@
     |  |  |- QueryTooLarge
     |  |  `- QueryOutOfMemory
     |  |- UnknownView
+    |  |- NoCandidate              no changed views wait for a decision
     |  |- ViewNotKept              a view that can be planned but not run; the others are kept up to date
     |  |- ViewFailed               an expression or operator of a view failed on the records of a batch
     |  |- RecordsMissed            records that a pipeline still needed were deleted
@@ -148,6 +149,7 @@ from headwater.errors.views import (
     AlreadyRunning,
     HistoryGone,
     InvariantBroken,
+    NoCandidate,
     NotYet,
     RecordFailed,
     RecordsMissed,
@@ -196,6 +198,7 @@ __all__ = [
     "LogUnavailable",
     "MessageRefused",
     "Missing",
+    "NoCandidate",
     "NotYet",
     "OperatorBroken",
     "OperatorFailed",
