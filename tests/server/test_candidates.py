@@ -18,8 +18,8 @@ def propose(driver: Driver) -> int:
 
 def test_a_candidate_is_shown_compared_and_switched_to(shop: Shop) -> None:
     assert shop.client.get("/candidate").json() == {"candidate": None, "build": None}
-    none = shop.client.get("/candidate/v")
-    assert (none.status_code, "no candidate" in none.json()["error"]["message"]) == (400, True)
+    none = shop.client.get("/views/v/candidate")
+    assert (none.status_code, "no candidate" in none.json()["error"]["message"]) == (404, True)
     built = propose(shop.driver)
     shop.told["build"] = {"views": ["v"], "done": 5, "total": 10, "seconds_left": 1.5, "error": None}
     shop.heart.beat()
@@ -30,14 +30,14 @@ def test_a_candidate_is_shown_compared_and_switched_to(shop: Shop) -> None:
         "build": shop.told["build"],
     }  # fmt: skip
     assert shop.client.get("/pipelines").json()["pipelines"][0]["build"] == shop.told["build"]
-    found = shop.client.get("/candidate/v").json()
+    found = shop.client.get("/views/v/candidate").json()
     assert (found["rows_before"], found["rows_after"]) == (2, 3)
     assert (found["removed"], found["added"], found["changed"]) == (0, 1, 1)
     assert (found["key"], found["changed_by_column"]) == (["key"], {"text": 1})
     assert found["samples"]["removed"] == [{"key": 2, "text": "two"}]
-    assert shop.client.get("/candidate/v", params={"key": "text"}).json()["removed"] == 1
-    assert shop.client.get("/candidate/nothing").status_code == 404
-    assert shop.client.post("/candidate/rollback").status_code == 400
+    assert shop.client.get("/views/v/candidate", params={"key": "text"}).json()["removed"] == 1
+    assert shop.client.get("/views/nothing/candidate").status_code == 404
+    assert shop.client.post("/candidate/rollback").status_code == 404
     decided = shop.client.post("/candidate/switch")
     assert (decided.status_code, decided.json()["decided"]["generation"]) == (200, built)
     texts = [row["text"] for row in shop.client.get("/views/v").json()["rows"]]
@@ -52,5 +52,5 @@ def test_a_candidate_can_be_discarded(shop: Shop) -> None:
     propose(shop.driver)
     assert shop.client.delete("/candidate").status_code == 200
     assert shop.client.get("/candidate").json()["candidate"] is None
-    assert shop.client.delete("/candidate").status_code == 400
+    assert shop.client.delete("/candidate").status_code == 404
     assert sorted(row["text"] for row in shop.client.get("/views/v").json()["rows"]) == ["one", "two"]

@@ -22,7 +22,7 @@ from headwater.engine.publication import Generation, Wish
 from headwater.engine.reading import view_zset
 from headwater.engine.runs import Run, load
 from headwater.engine.view_store import Look, ViewStore
-from headwater.errors import NotYet, StateCorrupt, UnknownView, UsageError
+from headwater.errors import NoCandidate, NotYet, StateCorrupt, UnknownView, UsageError
 from headwater.model.encoding import json_rows
 from headwater.model.position import Position
 from headwater.views.identity import Numbers, number_keys
@@ -128,7 +128,7 @@ def decide(address: Path, wish: Wish, *, former: bool, timeout: timedelta) -> Ca
         found = _candidate(look)
     if wish == "switch" and found.is_former != former:
         kind, command = ("former", "rollback") if found.is_former else ("new", "switch")
-        raise UsageError(f"The candidate has the {kind} views.", hint=f"Use {command} to let readers see them.")
+        raise NoCandidate(f"The candidate has the {kind} views.", hint=f"Use {command} to let readers see them.")
     with Turn(address) as turn:
         if turn.has_come():
             _decide_here(address, found, wish)
@@ -168,7 +168,7 @@ def _decide_here(address: Path, found: Candidate, wish: Wish) -> None:
 def _candidate(look: Look) -> Candidate:
     found = candidate(look)
     if found is None:
-        raise UsageError(
+        raise NoCandidate(
             "There is no candidate.",
             hint="Change a view and run the application with --approve, or app.run(approve=True).",
         )

@@ -31,6 +31,7 @@
     |  |- UnknownView
     |  |- UnknownSink
     |  |- RowRefused               the target of a sink refuses a row that was sent again
+    |  |- NoCandidate              no changed views wait for a decision
     |  |- ViewNotKept              a view that can be planned but not run; the others are kept up to date
     |  |- ViewFailed               an expression or operator of a view failed on the records of a batch
     |  |- RecordsMissed            records that a pipeline still needed were deleted
@@ -159,6 +160,7 @@ from headwater.errors.views import (
     AlreadyRunning,
     HistoryGone,
     InvariantBroken,
+    NoCandidate,
     NotYet,
     RecordFailed,
     RecordsMissed,
@@ -207,6 +209,7 @@ __all__ = [
     "LogUnavailable",
     "MessageRefused",
     "Missing",
+    "NoCandidate",
     "NotYet",
     "OperatorBroken",
     "OperatorFailed",

@@ -111,6 +111,12 @@ class UnknownView(UsageError):
         self.name = name
 
 
+class NoCandidate(UsageError):
+    """No changed views wait for a decision, or not those that were asked for."""
+
+    code = "no_candidate"
+
+
 class ViewNotKept(UsageError):
     """A view that could be planned and cannot be run; the other views of its application are kept without it."""
 

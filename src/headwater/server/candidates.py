@@ -86,7 +86,7 @@ ENDPOINTS = (
         tag=TAG,
     ),
     Endpoint(
-        "GET", "/candidate/{view}", diff, "What the candidate changes in a view, at one position",
+        "GET", "/views/{view}/candidate", diff, "What the candidate changes in a view, at one position",
         {200: json_answer("Rows of one key count as changed, and not as removed and added.", DIFF)},
         parameters=(VIEW, KEY), tag=TAG,
     ),

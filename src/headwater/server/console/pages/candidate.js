@@ -31,7 +31,7 @@ export function candidate() {
     compared.clear();
     await found.load();
   });
-  const compare = (view) => act(async () => { compared.set(view, await get(path("candidate", view))); });
+  const compare = (view) => act(async () => { compared.set(view, await get(path("views", view, "candidate"))); });
 
   function building({ views, done, total, seconds_left: left, error }) {
     if (error) return failure({ message: `${views.join(", ")} cannot be built: ${error}`, hint: "The former views are kept up to date. Change the SQL, and run the application again." });
