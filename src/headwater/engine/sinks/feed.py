@@ -39,7 +39,6 @@ SAVE_SECONDS = 0.2
 CHECK_SECONDS = 10.0
 """How often a target is looked at while there is nothing to deliver: it may have been restored from a backup."""
 
-
 _Result = TypeVar("_Result")
 
 
@@ -89,9 +88,8 @@ class Feed(Part, Operated):
     def _feed(self, stop: Stop, report: Report) -> bool:
         """Feeds the sink, by the only process that does; whether it was given up, until it is resumed."""
         try:
-            _Run(self, self._file, stop, report).follow()
-        except _Stopped:
-            return False
+            with suppress(_Stopped):
+                _Run(self, self._file, stop, report).follow()
         except _Paused:
             return not self.control.is_paused
         return False
@@ -288,10 +286,9 @@ class _Run:
                 self._attend()
                 if held is None:
                     self._rest(subscription)
-                    if (left := due - time.monotonic()) > 0:
-                        self._stop.wait(min(left, LOOK_SECONDS))
-                        continue
-                    held, gathered = self._next(subscription, LOOK_SECONDS), 0
+                    self._stop.wait(min(max(0.0, due - time.monotonic()), LOOK_SECONDS))
+                    if time.monotonic() >= due:
+                        held = self._next(subscription, LOOK_SECONDS)
                     continue
                 following, failure = self._after(subscription)
                 gathered = gathered + 1 if following is not None and gathered < GATHERED_MAX else 0
@@ -320,9 +317,9 @@ class _Run:
     def _write(self, changes: Changes, *, more: bool) -> None:
         self._insist(lambda: self._sink.write(changes, more=more))
         self._rows += changes.rows.num_rows
-        reached = Mark(changes.position, changes.generation)
         if more:
             return
+        reached = Mark(changes.position, changes.generation)
         if self._progress.mark != reached and not self._sink.waiting:
             self.end(reached)
         self._progress, self._rows = self._progress.counting(self._rows, time.time()), 0
@@ -330,9 +327,8 @@ class _Run:
 
     def _move(self, mark: Mark) -> None:
         """Moves the target to a mark without any changes."""
-        nothing = Changes(
-            mark.position, mark.generation, pa.table({}), pa.chunked_array([], pa.int64()), snapshot=False
-        )
+        none = pa.chunked_array([], pa.int64())
+        nothing = Changes(mark.position, mark.generation, pa.table({}), none, snapshot=False)
         self._insist(lambda: self._sink.write(nothing, more=False))
         self._progress = replace(self._progress, mark=mark)
 
