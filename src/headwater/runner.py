@@ -14,6 +14,7 @@ from headwater.engine.parts import Report
 from headwater.engine.pipeline import Progress
 from headwater.engine.running import Runner, needs_person
 from headwater.engine.sinks.feed import Feed
+from headwater.engine.sinks.grouped import MemberFeed
 from headwater.engine.supervision import Retry
 from headwater.errors import Fenced, HeadwaterError, SparkStopped, UnknownView, UsageError
 from headwater.server.keeper import Failed, Keeper
@@ -241,11 +242,12 @@ def run(
 
 
 def feeds_of(app: App) -> list[Feed]:
-    """What feeds the sinks of an application. Raises `UnknownView`."""
+    """What feeds the sinks of an application; one for all that move together. Raises `UnknownView`."""
     for feed in app.sinks.values():
         if feed.view not in app.views:
             raise UnknownView(feed.view, list(app.views))
-    return list(app.sinks.values())
+    feeds = [feed.group if isinstance(feed, MemberFeed) else feed for feed in app.sinks.values()]
+    return list(dict.fromkeys(feeds))
 
 
 def address_of(text: str | None) -> Address:

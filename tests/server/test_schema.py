@@ -59,9 +59,10 @@ def test_every_endpoint_keeps_its_promises(served: Shop, case: Case[Any]) -> Non
 
 def lead_further(case: Case[Any]) -> None:
     """Names that are there instead of those that are not, and a position that is reached instead of one that is not."""
-    position = (case.query or {}).get("at_least")
-    if isinstance(position, str) and re.fullmatch(POSITION_PATTERN, position):
-        case.query["at_least"] = "0"
+    for name in ("at", "at_least"):
+        position = (case.query or {}).get(name)
+        if isinstance(position, str) and re.fullmatch(POSITION_PATTERN, position):
+            case.query[name] = "0"
     if case.meta is not None and case.meta.generation.mode.is_positive:
         case.path_parameters = {name: NAMES.get(name, value) for name, value in (case.path_parameters or {}).items()}
 

@@ -30,6 +30,7 @@ class Program:
 
     fingerprint = "one"
     topics = ("orders",)
+    time_sources = ()
     tasks = 1
 
     def __init__(self) -> None:
@@ -39,6 +40,9 @@ class Program:
     @property
     def definition(self) -> Definition:
         return definition({"v": "SELECT 1"})
+
+    def defines(self, built: Definition) -> bool:
+        return built.views.keys() == self.definition.views.keys()
 
     def run(self, batch: Batch) -> list[StageNote]:
         self.on_run(batch)

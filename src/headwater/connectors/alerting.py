@@ -42,7 +42,7 @@ class Alerts:
                 )
         target = AlertTarget(rule, self._directory, self._log, self.history.topic)
         self._create(self.history.topic, HISTORY_SCHEMA)
-        self._connections.add_sink(rule.sink, rule.view, target, rule.key, None, None, {})
+        self._connections.add_sink(rule.sink, rule.view, target, rule.key, None, None, None, {})
         notifiers = tuple(
             Notifier(rule, number, channel, self._directory, self.history) for number, channel in enumerate(channels)
         )

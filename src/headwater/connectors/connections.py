@@ -13,6 +13,7 @@ from headwater.engine.sinks.channel import Channel
 from headwater.engine.sinks.delivering import TargetSink
 from headwater.engine.sinks.feed import Feed
 from headwater.engine.sinks.function import FunctionSink
+from headwater.engine.sinks.grouped import GroupFeed, MemberFeed
 from headwater.engine.sinks.letters import DeadLetters
 from headwater.engine.sinks.messages import MessageSink
 from headwater.engine.sinks.port import Sink, Start
@@ -38,7 +39,18 @@ class Connections:
     def __init__(self, log: Log, pipeline_directory: Path) -> None:
         self._log, self._pipeline_directory = log, pipeline_directory
         self.sources: dict[str, Source] = {}
-        self.sinks: dict[str, Feed] = {}
+        self._feeds: dict[str, Feed] = {}
+        self._groups: dict[str, dict[str, TargetSink]] = {}
+
+    @property
+    def sinks(self) -> dict[str, Feed]:
+        """The sinks, each with what feeds it, or with its part of what feeds its group."""
+        for group, members in self._groups.items():
+            known = [name for name in members if isinstance(self._feeds.get(name), MemberFeed)]
+            if len(known) != len(members):
+                made = GroupFeed(self._pipeline_directory, group, members)
+                self._feeds |= {member.sink_name: member for member in made.members}
+        return self._feeds
 
     def add_source(self, name: str, source: str | Callable[..., Source], options: Mapping[str, object]) -> Source:
         """A source, by its URL or by what makes it, with its options. Raises `UsageError`."""
@@ -62,11 +74,12 @@ class Connections:
         key: str | Sequence[str],
         start: Start | None,
         dead_letter: str | None,
+        group: str | None,
         options: Mapping[str, object],
     ) -> None:
         """A sink, by its URL and options, as it is, or as a target or a function. Raises `UsageError`."""
         check_name("sink", name)
-        if name in self.sinks:
+        if name in self._feeds or any(name in members for members in self._groups.values()):
             raise UsageError(f"There are two sinks called {name!r}.", hint="Give one of them another name.")
         if start is not None and start not in get_args(Start):
             raise UsageError(f"A sink cannot start with {start!r}.", hint="Use 'now' or 'content'.")
@@ -76,11 +89,16 @@ class Connections:
             raise UsageError(f"Options of a sink go with a URL: {', '.join(options)}.", hint="Give them to the sink.")
         columns = (key,) if isinstance(key, str) and key else tuple(key)
         if isinstance(to, Target):
-            self.sinks[name] = self._feed_of(name, view, to, columns, start, dead_letter)
+            feed = self._feed_of(name, view, to, columns, start, dead_letter)
+            if group is not None:
+                self._join(group, name, feed)
+            self._feeds[name] = feed
             return
+        if group is not None:
+            raise UsageError(f"Sink {name!r} cannot be in a group.", hint="Targets such as hw.sinks.Postgres can.")
         if isinstance(to, Channel):
             to = self._messages_of(name, view, to, columns, dead_letter)
-            self.sinks[name] = Feed(self._pipeline_directory, name, view, to, start or "now")
+            self._feeds[name] = Feed(self._pipeline_directory, name, view, to, start or "now")
             return
         if key or dead_letter is not None:
             raise UsageError(
@@ -94,7 +112,23 @@ class Connections:
                     hint="Give it a URL, a target of hw.sinks, a Sink, or a function of the changes.",
                 )
             to = FunctionSink(to)
-        self.sinks[name] = Feed(self._pipeline_directory, name, view, to, start or "now")
+        self._feeds[name] = Feed(self._pipeline_directory, name, view, to, start or "now")
+
+    def _join(self, group: str, name: str, feed: Feed) -> None:
+        """Lets a sink move with the others of a group. Raises `UsageError`."""
+        check_name("group", group)
+        members, sink = self._groups.setdefault(group, {}), feed.sink
+        assert isinstance(sink, TargetSink), "it has a target"
+        here = sink.outside.transaction
+        if here is None or any(other.outside.transaction != here for other in members.values()):
+            raise UsageError(
+                f"Sink {name!r} cannot move together with the group {group!r}.",
+                hint="All of a group are written in one transaction: tables of one PostgreSQL database, by one user.",
+            )
+        members[name] = sink
+        for other in members:
+            # The group is made when it is asked for, of all of them.
+            self._feeds.pop(other, None)
 
     def _feed_of(
         self,
@@ -186,6 +220,7 @@ class Connected:
         key: str | Sequence[str] = (),
         start: Start | None = None,
         dead_letter: str | None = None,
+        group: str | None = None,
         **options: object,
     ) -> None:
         """Keeps a target outside in step with a view while the application runs.
@@ -197,8 +232,11 @@ class Connected:
 
         Targets start with the content of the view; channels, webhooks and functions with what changes from now on,
         unless `start` is "content".
+
+        Sinks of one `group` move together: at any time, all of their targets show one position. They have to be tables
+        of one PostgreSQL database, which are written in one transaction.
         """
-        self._connections.add_sink(name, view, to, key, start, dead_letter, options)
+        self._connections.add_sink(name, view, to, key, start, dead_letter, group, options)
 
     def sink_function(
         self, name: str | None = None, *, view: str, start: Start = "now"

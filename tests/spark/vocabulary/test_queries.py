@@ -34,7 +34,7 @@ def test_a_query_is_accepted(session: SparkSession, sql: str) -> None:
 
 LOG = "its value is not a function of the log"
 CHANCE = "its result depends on the order of rows or on chance"
-TIME = "Use a column with a time, or append clock ticks to a topic."
+TIME = "Compare with now(), the log's clock: WHERE at > now() - INTERVAL 10 MINUTES."
 COMPUTE = "Compute it where the record is made, and append it as a column."
 FUNCTION = "Register a function with app.function."
 COUNT = "count(DISTINCT ...) is exact, and costs the same here."

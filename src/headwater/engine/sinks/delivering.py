@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar
@@ -97,6 +98,21 @@ class TargetSink(Sink):
             return False
         under_way = self.outside.under_way
         return under_way is None or under_way != self._stamp(Mark(changes.position, changes.generation))
+
+    def prepared(self, mark: Mark, parts: Sequence[Changes]) -> Delivery:
+        """What brings the target to a mark, with these changes of the view up to it. Not to be called again for them.
+
+        For sinks that move together: who delivers it tells by `reach`. Raises `KeyRepeated`, `CannotContinue`.
+        """
+        first = next((place for place in range(len(parts) - 1, -1, -1) if parts[place].snapshot), 0)
+        if parts:
+            return replace(self._delivery(parts[first:]), mark=mark, stamp=self._stamp(mark))
+        nothing = pa.table({})
+        return Delivery(mark, self._stamp(mark), nothing, pa.chunked_array([], pa.int64()), nothing, nothing)
+
+    def reach(self, mark: Mark) -> None:
+        """The target is at a mark."""
+        self._reached = mark
 
     def gap(self, mark: Mark, reason: str) -> None:
         """A target without a key that starts with "now" has every change that comes from there on."""

@@ -23,7 +23,7 @@ from headwater.engine.sinks.asking import carried_out, progress_of
 from headwater.engine.sinks.control import Control, Request, error_json
 from headwater.engine.sinks.operated import Operated
 from headwater.engine.sinks.patience import Patience
-from headwater.engine.sinks.port import CannotContinue, Mark, PositionChanged, Sink, SinkStatus, Start
+from headwater.engine.sinks.port import CannotContinue, ChangesReader, Mark, PositionChanged, Sink, SinkStatus, Start
 from headwater.engine.sinks.progress import ProgressFile, now_text
 from headwater.engine.subscription import Changes, Subscription, has_all, rows_behind, seconds_behind
 from headwater.errors import Determinate, HeadwaterError, TargetFailed, UnknownView, UsageError
@@ -58,7 +58,7 @@ class Feed(Part, Operated):
     ) -> None:
         self.sink_name, self.view, self.sink, self.start = sink_name, view, sink, start
         self._directory, self._patience = directory, patience or Patience()
-        self._file = ProgressFile(directory, sink_name)
+        self._file, self._noted_as = ProgressFile(directory, sink_name), view
         self.control = Control(self._file.directory, sink_name)
 
     def __repr__(self) -> str:
@@ -106,12 +106,12 @@ class Feed(Part, Operated):
 
     def has(self, reader: Reader, position: Position) -> bool:
         """Whether the target has everything up to a position of the log."""
-        mark = self._file.load(self.view).mark
+        mark = self._file.load(self._noted_as).mark
         return mark is not None and has_all(reader, self.view, mark.position, mark.generation, position)
 
     def position(self) -> Position | None:
         """How far the target is, as far as it is written down."""
-        mark = self._file.load(self.view).mark
+        mark = self._file.load(self._noted_as).mark
         return None if mark is None else mark.position
 
     def moved_at(self) -> int:
@@ -131,7 +131,7 @@ class Feed(Part, Operated):
             return None
         return Mark(current.position, current.id)
 
-    def subscribe(self, mark: Mark | None) -> Subscription:
+    def subscribe(self, mark: Mark | None) -> ChangesReader:
         """The changes behind a mark; with the content first if there is none."""
         after, generation = (None, None) if mark is None else (mark.position, mark.generation)
         return Subscription(self._directory, self.view, after, generation=generation, follower=self.name)
@@ -149,7 +149,7 @@ class Feed(Part, Operated):
         if reader is None:
             with Reader(self._directory) as opened:
                 return self.status(opened)
-        progress, now = self._file.load(self.view), time.time()
+        progress, now = self._file.load(self._noted_as), time.time()
         mark, lag, seconds = progress.mark, None, None
         if mark is not None:
             lag = max(0, rows_behind(reader, self.view, mark.position, mark.generation) - mark.rows)
@@ -224,7 +224,7 @@ class _Run:
         self._progress = replace(self._progress, done=done, total=total)
         self._save_sometimes()
 
-    # Following the view
+    # ChangesReader the view
 
     def follow(self) -> None:
         """Until it is stopped. Raises `_Paused`, `_Stopped`."""
@@ -298,14 +298,14 @@ class _Run:
                     raise failure
                 held = following
 
-    def _after(self, subscription: Subscription) -> tuple[Changes | None, Exception | None]:
+    def _after(self, subscription: ChangesReader) -> tuple[Changes | None, Exception | None]:
         """What comes next, if it is there, or why nothing comes: what was there before is delivered first."""
         try:
             return self._next(subscription, 0), None
         except (UsageError, Determinate) as error:
             return None, error
 
-    def _next(self, subscription: Subscription, seconds: float) -> Changes | None:
+    def _next(self, subscription: ChangesReader, seconds: float) -> Changes | None:
         arrived = self._saved.mark
         if arrived is not None:
             subscription.confirm(arrived.position, arrived.generation)
@@ -332,7 +332,7 @@ class _Run:
         self._insist(lambda: self._sink.write(nothing, more=False))
         self._progress = replace(self._progress, mark=mark)
 
-    def _rest(self, subscription: Subscription) -> None:
+    def _rest(self, subscription: ChangesReader) -> None:
         """Keeps how far it has looked, if changes came to nothing, and what has arrived."""
         self._insist(self._sink.rest)
         if self._sink.waiting:
@@ -448,10 +448,11 @@ class _Run:
                 raise _Paused
 
     def _perform(self, request: Request) -> Mapping[str, Any]:
+        sink = self._sink.member(request.arguments.get("sink"))
         if request.action == "audit":
-            return self._audit(request, repair=bool(request.arguments["repair"]))
+            return self._audit(sink, request, repair=bool(request.arguments["repair"]))
         if request.action == "send":
-            return {"sent": self._sink.send(request.arguments["original"], request.arguments["row"])}
+            return {"sent": sink.send(request.arguments["original"], request.arguments["row"])}
         if request.action == "reset":
             self._progress = replace(self._progress, mark=None, under_way=None, error=None, reset=True)
             self._save()
@@ -463,7 +464,7 @@ class _Run:
         self._progress = self._saved = self._file.load(self._feed.view)
         return {}
 
-    def _audit(self, request: Request, *, repair: bool) -> Mapping[str, Any]:
+    def _audit(self, sink: Sink, request: Request, *, repair: bool) -> Mapping[str, Any]:
         told = 0.0
 
         def progress(done: int, total: int) -> None:
@@ -473,7 +474,7 @@ class _Run:
                 told = time.monotonic()
                 self._feed.control.answer(request, {"progress": [done, total]})
 
-        found = self._sink.audit(repair=repair, progress=progress)
+        found = sink.audit(repair=repair, progress=progress)
         return asdict(found)
 
     def _save_sometimes(self) -> None:

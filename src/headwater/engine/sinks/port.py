@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 from headwater.engine.sinks.audit import SinkAudit
 from headwater.engine.subscription import Changes
@@ -36,6 +36,21 @@ class CannotContinue(Exception):
 
 class PositionChanged(Exception):
     """The target is not where its last delivery left it: it was restored, or has lost what it had."""
+
+
+class ChangesReader(Protocol):
+    """What a feed gets changes from; see `Subscription`."""
+
+    @property
+    def reached(self) -> tuple[Position, int] | None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def confirm(self, position: Position, generation: int) -> None: ...
+
+    def poll(self, timeout: timedelta) -> Changes | None: ...
 
 
 class Journal(Protocol):
@@ -134,6 +149,10 @@ class Sink(ABC):
     def dead_letter(self) -> str | None:
         """The topic of the rows that the target refuses, if it refuses single rows."""
         return None
+
+    def member(self, name: str | None) -> Sink:
+        """The sink of a group that is called so; for any other this one."""
+        return self
 
     # What a target that holds content can do as well, between two deliveries
 

@@ -126,6 +126,15 @@ class Target(ABC):
         """Nothing is to be delivered for now. Called about once a second, for targets that watch a clock."""
         return
 
+    @property
+    def transaction(self) -> str | None:
+        """Targets that say the same here can be written in one transaction; None if it can be in none with others."""
+        return None
+
+    def deliver_with(self, delivery: Delivery, others: Sequence[tuple[Target, Delivery]]) -> None:
+        """As `deliver`, and brings other open targets of the same `transaction` theirs: all happens, or nothing."""
+        raise UsageError(f"Targets of kind {self.kind!r} cannot move together.")
+
     @abstractmethod
     def close(self) -> None:
         """Breaks off what is under way and disconnects. Called from any thread, more than once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, NoReturn
@@ -82,6 +82,26 @@ class Postgres(Target):
         except TableRemoved:
             self._begin_again(connection)
         self._positions.stamp = delivery.stamp
+
+    @property
+    def transaction(self) -> str | None:
+        return f"{self._address} as {self._address.parameters.get('user')}"
+
+    def deliver_with(self, delivery: Delivery, others: Sequence[tuple[Target, Delivery]]) -> None:
+        connection = self._connect()
+        mine: list[tuple[Postgres, Delivery]] = [(self, delivery)]
+        for other, its in others:
+            assert isinstance(other, Postgres), "targets of one transaction are of one kind"
+            mine.append((other, its))
+        try:
+            with self._failing(), connection.transaction():
+                for target, its in mine:
+                    target._deliver(connection, its)  # noqa: SLF001 - it is one of these
+        except TableRemoved:
+            # The next `open` of each of them finds out which it was.
+            raise PositionChanged from None
+        for target, its in mine:
+            target._positions.stamp = its.stamp  # noqa: SLF001
 
     def _deliver(self, connection: Connection, delivery: Delivery) -> None:
         assert self._assignment is not None, "it was opened"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -16,7 +17,7 @@ from headwater.errors import TargetFailed
 
 CHUNK_ROWS = 50_000
 """Rows that are made into CSV, or merged, at once."""
-_STAGED, _GONE, _KEPT = "pg_temp.headwater_staged", "pg_temp.headwater_gone", "pg_temp.headwater_kept"
+_STAGING = ("staged", "gone", "kept")
 # Types without an equality of their own are compared as text.
 _INCOMPARABLE = ("json", "xml", "point", "polygon")
 # What the values of a row can be refused for: data, constraints, and what a trigger raises.
@@ -31,6 +32,9 @@ class Writer:
     def __init__(self, connection: Connection, table: Table, assignment: Assignment) -> None:
         self._connection, self._table, self._assignment = connection, table, assignment
         self._key = list(assignment.key)
+        # Several tables may be written in one transaction.
+        suffix = f"{zlib.crc32(table.sql.encode()):08x}"
+        self._staged, self._gone, self._kept = (f"pg_temp.headwater_{what}_{suffix}" for what in _STAGING)
         self._types: dict[str, str] = {}
 
     def change(self, delivery: Delivery) -> None:
@@ -48,7 +52,7 @@ class Writer:
         """
         connection, table, rows = self._connection, self._table, delivery.upserts
         # Their columns were those of the table before.
-        connection.execute(f"DROP TABLE IF EXISTS {_STAGED}, {_GONE}".encode())
+        connection.execute(f"DROP TABLE IF EXISTS {self._staged}, {self._gone}".encode())
         created = not table.exists(connection)
         if created:
             table.create(connection, rows.schema)
@@ -84,17 +88,17 @@ class Writer:
         self._prepare()
         key = ", ".join(map(quoted, self._key))
         self._connection.execute(
-            f"CREATE TEMP TABLE {_KEPT} ON COMMIT DROP AS SELECT {key} FROM {self._table.sql} LIMIT 0".encode()
+            f"CREATE TEMP TABLE {self._kept} ON COMMIT DROP AS SELECT {key} FROM {self._table.sql} LIMIT 0".encode()
         )
         for first in range(0, rows.num_rows, CHUNK_ROWS):
             chunk = rows.slice(first, CHUNK_ROWS)
             taken = self._put_or_refuse(chunk)
-            self._copy(_KEPT, taken.select(self._key))
+            self._copy(self._kept, taken.select(self._key))
             self._assignment.progress(first + chunk.num_rows, rows.num_rows)
-        self._connection.execute(f"ANALYZE {_KEPT}".encode())
+        self._connection.execute(f"ANALYZE {self._kept}".encode())
         self._connection.execute(
             f"DELETE FROM {self._table.sql} t "
-            f"WHERE NOT EXISTS (SELECT FROM {_KEPT} k WHERE {_equal('t', 'k', self._key)})".encode()
+            f"WHERE NOT EXISTS (SELECT FROM {self._kept} k WHERE {_equal('t', 'k', self._key)})".encode()
         )
 
     def _prepare(self) -> None:
@@ -122,7 +126,7 @@ class Writer:
 
     def _put(self, rows: pa.Table) -> None:
         names = rows.column_names
-        self._stage(_STAGED, rows)
+        self._stage(self._staged, rows)
         listed = ", ".join(map(quoted, names))
         others = [name for name in names if name not in self._key]
         changed = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in others)
@@ -131,14 +135,14 @@ class Writer:
         )
         action = f"DO UPDATE SET {changed} WHERE {differs}" if others else "DO NOTHING"
         self._connection.execute(
-            f"INSERT INTO {self._table.sql} AS t ({listed}) SELECT {listed} FROM {_STAGED} "
+            f"INSERT INTO {self._table.sql} AS t ({listed}) SELECT {listed} FROM {self._staged} "
             f"ON CONFLICT ({', '.join(map(quoted, self._key))}) {action}".encode()
         )
 
     def _delete(self, keys: pa.Table) -> None:
-        self._stage(_GONE, keys)
+        self._stage(self._gone, keys)
         self._connection.execute(
-            f"DELETE FROM {self._table.sql} t USING {_GONE} g WHERE {_equal('t', 'g', self._key)}".encode()
+            f"DELETE FROM {self._table.sql} t USING {self._gone} g WHERE {_equal('t', 'g', self._key)}".encode()
         )
 
     def _stage(self, name: str, rows: pa.Table) -> None:
