@@ -15,6 +15,7 @@ from headwater.cli.failures import EXIT_CODES
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
 
 GROUP = "it needs a consumer group; tests/unit/cli/test_groups.py has one"
+FOLLOWER = "it needs a follower that is gone; tests/unit/cli/test_groups.py has one"
 APPLICATION = "it needs an application; tests/e2e/test_app_cli.py has one"
 
 OPENING = """\
@@ -76,8 +77,9 @@ def _section(group: str, command: Any) -> Iterator[str]:
     for each in [*arguments, *options]:
         yield f"| {_name(each)} | {_cell(each.help)}{_default(each)} |"
     # An application needs a Spark, which takes long to start.
-    reason = GROUP if group == "log groups " else APPLICATION
-    note = "" if group == "log " else f"<!-- not run: {reason} -->\n"
+    reason = {"log groups ": GROUP, "log ": FOLLOWER}.get(group, APPLICATION)
+    runs = group == "log " and command.name != "release"
+    note = "" if runs else f"<!-- not run: {reason} -->\n"
     yield f"\n{note}```sh\n" + "\n".join(examples_of(command)) + "\n```\n"
 
 

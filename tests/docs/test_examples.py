@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.examples import examples, run
 from tests.docs.servers import environment_of
-from tools.cli_reference import APPLICATION, GROUP
+from tools.cli_reference import APPLICATION, FOLLOWER, GROUP
 
 ROOT = Path(__file__).parents[2]
 PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if page.exists()]
@@ -46,6 +46,7 @@ NOT_RUN = {
     ],
     "docs/guides/kafka.md": ["it needs a Kafka of yours; tests/kafka has one"] * 3,
     "docs/guides/log.md": ["the log of this page is open"],
+    "docs/guides/sink-operations.md": ["it needs systems of yours; tests/contract/sinks has them"] * 8,
     "docs/guides/views.md": ["another process would have to run it", "it takes over only when the other run ends"],
 }
 """The examples of each page that are not run, with the reasons that the page gives."""
@@ -56,11 +57,11 @@ def test_only_these_examples_are_not_run() -> None:
         name(page): [example.not_run for example in examples(name(page), page.read_text()) if example.not_run]
         for page in PAGES
     }
-    assert set(left_out.pop("docs/reference/cli.md")) == {APPLICATION, GROUP}
+    assert set(left_out.pop("docs/reference/cli.md")) == {APPLICATION, FOLLOWER, GROUP}
     assert {page: reasons for page, reasons in left_out.items() if reasons} == NOT_RUN
 
 
-@pytest.mark.parametrize("reason", sorted({APPLICATION, GROUP, *chain(*NOT_RUN.values())}))
+@pytest.mark.parametrize("reason", sorted({APPLICATION, FOLLOWER, GROUP, *chain(*NOT_RUN.values())}))
 def test_what_runs_an_example_instead_exists(reason: str) -> None:
     _, there, test = reason.partition("; ")
     assert not there or (ROOT / test.split()[0]).exists()

@@ -33,6 +33,7 @@ class Program:
 
     fingerprint = "one"
     topics = ("orders",)
+    time_sources = ()
     tasks = 1
 
     def __init__(self) -> None:

@@ -26,6 +26,10 @@ from headwater.log.kafka.address import KafkaAddress
 ANSWER_SECONDS_MAX = 30.0
 """How long the cluster may take to answer."""
 PAUSE_SECONDS = 0.05
+STARTING = frozenset(
+    {KafkaError._UNKNOWN_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION}  # noqa: SLF001
+)
+"""What is wrong with a partition whose broker has just started; it soon is not."""
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 

@@ -15,18 +15,19 @@ from __future__ import annotations
 import struct
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from headwater.errors import LogReplaced, LogUnavailable, UsageError
 from headwater.log.embedded.catalog import FORMAT
 from headwater.log.embedded.tables import TABLES
 from headwater.log.kafka.address import KafkaAddress
-from headwater.log.kafka.cluster import asking, settings_of
+from headwater.log.kafka.cluster import PAUSE_SECONDS, STARTING, settings_of
 from headwater.log.kafka.saved import SavedReplicas
 from headwater.log.kafka.transactions import MESSAGE_BYTES_MAX, Message
 from headwater.system.background import Background
@@ -110,11 +111,21 @@ class Replica:
     def _ask(self, consumer: Consumer, place: TopicPartition) -> int:
         if self._closed:
             raise UsageError("The log is closed.", hint="Open it again.")
-        with asking(self._address):
-            answer = consumer.get_watermark_offsets(place, timeout=ANSWER_SECONDS_MAX)
+        answer = self._watermarks(consumer, place)
         if answer is None:
             raise LogUnavailable(self._address.url, "it does not answer")
         return int(answer[1])
+
+    def _watermarks(self, consumer: Consumer, place: TopicPartition) -> tuple[int, int] | None:
+        deadline = time.monotonic() + ANSWER_SECONDS_MAX
+        while True:
+            try:
+                return consumer.get_watermark_offsets(place, timeout=ANSWER_SECONDS_MAX)
+            except KafkaException as error:
+                # A broker that has just started does not lead its partitions yet.
+                if error.args[0].code() not in STARTING or time.monotonic() >= deadline or self._closed:
+                    raise LogUnavailable(self._address.url, str(error.args[0].str())) from error
+            time.sleep(PAUSE_SECONDS)
 
     def wait_until(self, offset: int, seconds: float) -> bool:
         """Whether everything before an offset was applied within this time."""
