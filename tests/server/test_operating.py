@@ -155,7 +155,7 @@ def test_dead_letters_are_sent_again_once_or_discarded(shop: Shop) -> None:
     assert shop.client.post(f"/dead-letters/{second['id']}/discard").status_code == 200
     assert shop.client.post(f"/dead-letters/{second['id']}/discard").status_code == 409
     assert letters(shop) == []
-    assert shop.client.get("/dead-letters").json()["counts"] == {"open": 0, "sent": 1, "discarded": 1}
+    assert shop.client.get("/dead-letters").json()["counts"] == {"open": 0, "sent": 1, "discarded": 1, "superseded": 0}
     assert {one["state"] for one in letters(shop, "any")} == {"sent", "discarded"}
     assert sorted(shop.app.log.table("orders")["id"].to_pylist()) == [1, 3]
 
