@@ -146,14 +146,15 @@ MUTANTS: Sequence[Mutant] = (
         [
             Edit(
                 "spark/layout.py",
-                "        return self._bound(expression)\n",
                 """\
-        text = self._bound(expression)
+        return "\\n".join(_VARYING.sub(r'"\\1":0', one) for one in self._bound(expression))
+""",
+                """\
+        text = "\\n".join(_VARYING.sub(r'"\\1":0', one) for one in self._bound(expression))
         first = min(self._attributes, default=0)
         return re.sub("#([0-9]+)", lambda found: f"#{int(found[1]) - first}", text)
 """,
             ),
-            Edit("spark/layout.py", "from headwater.spark.catalyst", "import re\nfrom headwater.spark.catalyst"),
         ],
     ),
     Mutant(
