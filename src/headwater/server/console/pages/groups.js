@@ -61,7 +61,7 @@ function listed(all, filter) {
     { name: "Topics", wide: true, cell: (one) => one.topics.join(", ") },
     { name: "Members", number: true, cell: (one) => one.members || badge("none", "warn", "No member of the group reads now.") },
     { name: "Lag", number: true, cell: (one) => count(one.records) },
-    { name: "In time", number: true, cell: (one) => duration(one.seconds) },
+    { name: "Time lag", number: true, cell: (one) => duration(one.seconds) },
     { name: "Retention used", number: true, cell: (one) => share(one.risk) },
     { name: "Alarms", cell: (one) => [one.gone > 0 && badge(`${count(one.gone)} missed`, "bad", "Retention deleted them before they were read."), one.alarms > 0 && badge(counted(one.alarms, "alarm"), "warn")] },
   ], found, { key: (one) => one.name, open: (one) => { location.hash = address(one.name); }, label: "Groups" });
@@ -105,7 +105,7 @@ function summary({ group: name, members: active, partitions: parts }) {
       ["Members", active.length ? count(active.length) : badge("none", "warn")],
       ["Lag", count(sum(parts, "records")), "Records that are still to be read."],
       ["Size", bytes(sum(parts, "bytes"))],
-      ["In time", duration(Math.max(0, ...parts.map((one) => one.seconds))), "The age of the oldest of them."],
+      ["Time lag", duration(Math.max(0, ...parts.map((one) => one.seconds))), "The age of the oldest of them."],
       ["Retention used", share(Math.max(-1, ...parts.map((one) => one.risk ?? -1))), "At 100 % the next record is about to be deleted unread."]),
     chart({ name: "Lag", series: [{ name, points: points((one) => one.lag[name]) }], format: short }));
 }
@@ -126,7 +126,7 @@ function partitions({ partitions: parts }) {
     { name: "Offset", number: true, cell: (one) => count(one.offset) },
     { name: "End", number: true, cell: (one) => count(one.end) },
     { name: "Lag", number: true, cell: (one) => count(one.records) },
-    { name: "In time", number: true, cell: (one) => duration(one.seconds) },
+    { name: "Time lag", number: true, cell: (one) => duration(one.seconds) },
     { name: "Alarms", wide: true, cell: (one) => [one.gone > 0 && badge(`${count(one.gone)} missed`, "bad", "Retention deleted them before they were read."), one.alarms.map((alarm) => badge(alarm, "warn"))] },
   ], parts, { key: (one) => `${one.topic}/${one.partition}`, label: "Partitions" }));
 }

@@ -48,7 +48,7 @@ function listed(all, filter) {
     { name: "Target", wide: true, cell: (one) => one.target },
     { name: "Status", cell: (one) => state(one) },
     { name: "Lag", number: true, cell: (one) => (one.lag === null ? "–" : count(one.lag)) },
-    { name: "In time", number: true, cell: (one) => (one.lag_seconds === null ? "–" : duration(one.lag_seconds)) },
+    { name: "Time lag", number: true, cell: (one) => (one.lag_seconds === null ? "–" : duration(one.lag_seconds)) },
     { name: "Rate", number: true, cell: (one) => rate(one.rows_per_second) },
   ], found, { key: (one) => one.name, open: (one) => { location.hash = address(one.name); }, label: "Sinks" });
 }
@@ -99,7 +99,7 @@ function summary(one) {
       ["Target", one.target],
       ["Position", one.position ?? "–", "What the target has, completely."],
       ["Lag", one.lag === null ? "–" : count(one.lag), "Changed rows that the target does not have yet."],
-      ["In time", one.lag_seconds === null ? "–" : duration(one.lag_seconds), "The age of the first of them."],
+      ["Time lag", one.lag_seconds === null ? "–" : duration(one.lag_seconds), "The age of the first of them."],
       ["Rate", rate(one.rows_per_second), "Over the last ten seconds."],
       ["Delivered", counted(one.rows, "row")],
       one.total > 0 && ["Long delivery", `${short(one.done)} of ${short(one.total)} rows`],

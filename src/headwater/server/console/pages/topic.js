@@ -144,7 +144,7 @@ function groups({ groups: all, topic: about }) {
       { name: "Offset", number: true, cell: (one) => count(one.offset) },
       { name: "End", number: true, cell: (one) => count(one.end) },
       { name: "Lag", number: true, cell: (one) => count(one.records) },
-      { name: "In time", number: true, cell: (one) => duration(one.seconds) },
+      { name: "Time lag", number: true, cell: (one) => duration(one.seconds) },
       { name: "Alarms", wide: true, cell: (one) => [one.gone > 0 && badge(`${count(one.gone)} missed`, "bad", "Retention has deleted them before they were read."), one.alarms.map((alarm) => badge(alarm, "warn"))] },
     ], all, { key: (one) => `${one.group}/${one.partition}`, label: "Groups" }),
   ];
