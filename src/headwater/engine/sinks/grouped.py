@@ -76,12 +76,14 @@ class GroupSubscription:
 
     def confirm(self, position: Position, generation: int) -> None:
         """Says that everything up to here is durable in the targets."""
-        while self._given and any(place == (position, generation) for place, _ in self._given):
-            place, parts = self._given.pop(0)
-            for name, reached in parts.items():
-                self._parts[name].confirm(*reached)
-            if place == (position, generation):
-                return
+        reached = [
+            at for at, ((there, of), _) in enumerate(self._given) if of == generation and there <= position
+        ]  # fmt: skip
+        # What the targets have may end behind the last changes: positions move on without any, too.
+        for _ in range(reached[-1] + 1 if reached else 0):
+            _, parts = self._given.pop(0)
+            for name, place in parts.items():
+                self._parts[name].confirm(*place)
 
     def poll(self, timeout: timedelta) -> Changes | None:
         """The changes of all views up to one position; None if there were none for so long."""
