@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from headwater.system import background
 from tests.server.shop import Shop, opened
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _fresh_background() -> None:
+    """What other tests of this process have left failing in the background is not the server's."""
+    with background._turn:
+        background._accounts.clear()
 
 
 @pytest.fixture
