@@ -85,7 +85,7 @@ def test_the_others_stay_current_while_records_keep_coming(tmp_path: Path) -> No
                 built += 1
                 assert progress.build.views == ["by_customer"]
                 assert progress.build.total > 0
-                # Readers see the former definition, which goes on.
+                # Readers see the former definition, which stays current.
                 assert verified(former)
                 trade(former, dice, 1)
             assert built == 4

@@ -60,7 +60,7 @@ def test_an_audit_names_the_keys_that_differ_and_repair_mends_them(system: Syste
         assert is_there(system, view)
         assert view.audit(system.target())["equal"]
 
-        # And the sink goes on as if nothing had happened, also with what was mended.
+        # And the sink continues as if nothing had happened, also with what was mended.
         view.publish(k1="one again", k2=None, k50="fifty")
         arrives(system, view, made)
         assert view.audit(system.target())["equal"]
