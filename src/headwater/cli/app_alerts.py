@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from headwater.cli.app_loading import Application, load
+from headwater.cli.app_argument import Application
 from headwater.cli.app_run import PANEL
 from headwater.cli.arguments import Json, examples
 from headwater.cli.failures import ALARM
 from headwater.cli.output import Column, alarm, count, folding, number, print_json, print_table, say
 from headwater.cli.quantities import format_age
 from headwater.engine.sinks.channel import dumps
+from headwater.loading import load
 
 RECENT_DEFAULT = 20
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwater.app import App
-from headwater.cli.app_loading import Application, load
+from headwater.cli.app_argument import Application
 from headwater.cli.app_progress import steps
 from headwater.cli.app_run import PANEL
 from headwater.cli.arguments import Json, Yes, ask, examples
@@ -21,6 +21,7 @@ from headwater.engine.arrangements import operator_sizes, view_sizes
 from headwater.engine.manifest import Size
 from headwater.engine.publication import Generation, Hold
 from headwater.errors import HistoryGone, NotYet, UnknownView
+from headwater.loading import load
 from headwater.model.encoding import format_instant
 from headwater.server.verifications import DIFFERENCES_SHOWN_MAX, verification_json
 

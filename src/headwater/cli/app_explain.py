@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.app_loading import Application, check_topics, load
+from headwater.cli.app_argument import Application
 from headwater.cli.app_progress import steps
 from headwater.cli.app_run import PANEL
 from headwater.cli.arguments import examples
 from headwater.cli.output import print_json, print_line
+from headwater.loading import check_topics, load
 
 ViewName = Annotated[
     str | None, typer.Argument(metavar="VIEW", help="Only this view; otherwise all.", show_default=False)

@@ -13,12 +13,13 @@ import pyarrow.types as pat
 import typer
 
 from headwater.app import App
-from headwater.cli.app_loading import Application, load
+from headwater.cli.app_argument import Application
 from headwater.cli.app_run import PANEL
 from headwater.cli.arguments import Json, examples
 from headwater.cli.output import Column, count, print_table, say, warn
 from headwater.cli.values import readable
 from headwater.errors import NotYet, UsageError
+from headwater.loading import load
 from headwater.model.encoding import json_rows
 from headwater.model.position import Position
 

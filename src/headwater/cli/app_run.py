@@ -11,7 +11,7 @@ from typing import Annotated, Self
 import typer
 
 from headwater.app import App
-from headwater.cli.app_loading import Application, load
+from headwater.cli.app_argument import Application
 from headwater.cli.app_progress import display, steps
 from headwater.cli.app_standby import stand_by
 from headwater.cli.arguments import examples
@@ -23,6 +23,7 @@ from headwater.cli.showing import Showing
 from headwater.engine.pipeline import Progress
 from headwater.engine.presence import Turn, present
 from headwater.errors import HeadwaterError, InternalError, SparkStopped, UsageError, WorkerLost
+from headwater.loading import load
 from headwater.runner import Run
 from headwater.server.running import HOST
 

@@ -8,13 +8,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from headwater.cli.app_loading import Application, load
+from headwater.cli.app_argument import Application
 from headwater.cli.app_run import PANEL, Ending
 from headwater.cli.arguments import Json, examples
 from headwater.cli.output import Column, print_json, print_line, print_table, say
 from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, address_of
 from headwater.cli.showing import Showing
 from headwater.errors import UsageError
+from headwater.loading import load
 from headwater.model.encoding import format_instant
 from headwater.runner import serving
 from headwater.server.running import HOST

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.app_loading import Application, check_topics, load
+from headwater.cli.app_argument import Application
 from headwater.cli.app_run import PANEL
 from headwater.cli.arguments import examples
 from headwater.cli.output import Column, folding, number, print_json, print_table, say
 from headwater.cli.quantities import format_age
 from headwater.engine.watermarking import SHOWN, WatermarkState
+from headwater.loading import check_topics, load
 
 _COLUMNS = (
     Column("TOPIC"), Column("WATERMARK"), number("BEHIND"), number("PRODUCERS"), number("LATE"),

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.app_loading import Application, load
+from headwater.cli.app_argument import Application
 from headwater.cli.app_progress import build_line
 from headwater.cli.arguments import Json, examples
 from headwater.cli.output import Column, count, number, print_json, print_line, print_table, say
 from headwater.cli.values import readable
 from headwater.engine.candidates import SAMPLES, Candidate, ViewDiff
 from headwater.engine.pipeline import BuildProgress
+from headwater.loading import load
 from headwater.published import DECISION
 from headwater.system.heartbeat import read_heartbeat
 

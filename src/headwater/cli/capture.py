@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from headwater.app import App
-from headwater.cli.app_loading import Application, load
+from headwater.cli.app_argument import Application
 from headwater.cli.app_run import Ending
 from headwater.cli.arguments import Json, Yes, ask, examples
 from headwater.cli.failures import ALARM, FAILED
@@ -31,6 +31,7 @@ from headwater.cli.showing import Showing
 from headwater.engine.running import Runner
 from headwater.engine.sources import DatabaseSource, Source
 from headwater.errors import UsageError
+from headwater.loading import load
 
 PANEL = "Capture"
 KEYS_SHOWN_MAX = 10

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from headwater.app import App
-from headwater.cli.app_loading import Application, load
+from headwater.cli.app_argument import Application
 from headwater.cli.arguments import Json, Yes, ask, examples
 from headwater.cli.failures import ALARM, FAILED
 from headwater.cli.output import (
@@ -34,6 +34,7 @@ from headwater.engine.sinks.feed import Feed
 from headwater.engine.sinks.port import SinkStatus
 from headwater.engine.sinks.waiting import found
 from headwater.errors import UsageError
+from headwater.loading import load
 
 PANEL = "Sinks"
 KEYS_SHOWN_MAX = 10

@@ -23,12 +23,14 @@ class Opening:
     """How logs are opened while an application is loaded.
 
     A relative path is relative to `base`, or else to the current directory. Without `creates` no log is created, and no
-    upkeep is done; a log in the `stand_in` directory takes the place of one that is missing.
+    upkeep is done; a log in the `stand_in` directory takes the place of one that is missing. The log in the directory
+    `instead` takes the place of every log, whatever its address.
     """
 
     base: Path | None = None
     creates: bool = True
     stand_in: Path | None = None
+    instead: Path | None = None
 
     def may_write(self, directory: Path) -> bool:
         """Whether topics may be created in the log of a directory."""
@@ -36,6 +38,8 @@ class Opening:
 
     def place(self, address: str | os.PathLike[str]) -> Path:
         """Where the log with this path is. Raises `UsageError` if it is missing and may not be created."""
+        if self.instead is not None:
+            return self.instead
         path = Path(address) if self.base is None else self.base / address
         if self.creates or has_log(path):
             return path
@@ -76,6 +80,8 @@ def open_log(
     to other processes.
     """
     scheme, colon, rest = str(address).partition(":")
+    if opening().instead is not None:
+        return _open_directory(address, create, durability, upkeep)
     if not isinstance(address, str) or not colon or not (scheme in _OPENERS or rest.startswith("//")):
         return _open_directory(address, create, durability, upkeep)
     opener = _OPENERS.get(scheme)

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from headwater.app import App
-from headwater.cli.app_loading import load
+from headwater.loading import load
 from headwater.log.opening import open_log
 from headwater.server.running import Address, Server
 from headwater.server.service import Service

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from headwater.app import App
-from headwater.cli.app_loading import load
 from headwater.engine.parts import Report
 from headwater.engine.running import Runner
 from headwater.engine.sinks import feed
+from headwater.loading import load
 from headwater.log.opening import open_log
 from headwater.runner import feeds_of
 from tests.unit.cli.app_sample import publish, write_application

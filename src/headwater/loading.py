@@ -8,11 +8,10 @@ import shutil
 import sys
 import tempfile
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Literal
-
-import typer
+from typing import Literal
 
 from headwater.app import App
 from headwater.errors import HeadwaterError, UsageError
@@ -21,30 +20,21 @@ from headwater.log.opening import Opening, opened_as
 MODULE = "__headwater__"
 """What the file's `__name__` is: neither that of a module that others could import, nor `__main__`."""
 
-Application = Annotated[
-    str,
-    typer.Argument(
-        metavar="APP",
-        help="The Python file that defines the application: app.py, or app.py:name if it defines more than one.",
-        show_default=False,
-    ),
-]
-
-
 Missing = Literal["create", "refuse", "stand_in"]
 """What happens if an application's log is missing: only a command that writes creates it."""
 
 
-def load(place: str, missing: Missing = "refuse") -> App:
+def load(place: str, missing: Missing = "refuse", *, log: Path | None = None) -> App:
     """The application of a file, with the views of the `*.sql` files beside it. Raises `UsageError`.
 
     A relative path of a log is relative to the file. Unless the log is to be created, nothing is written to it: topics
     that it lacks are not created either. A log that stands in for one that is missing is gone when the program ends.
+    With `log` the file gets the log in that directory, whichever it asks for.
     """
     path, name = _split(place)
     if not path.is_file():
         raise UsageError(f"There is no file {path}.", hint="Name the Python file that defines the application.")
-    with opened_as(_opening(path, missing)):
+    with opened_as(replace(_opening(path, missing), instead=log)):
         app = _chosen(_run(path), path, name)
         app.sql_files(path.parent)
     return app

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.app_loading import MODULE, load
 from headwater.errors import UsageError
+from headwater.loading import MODULE, load
 from headwater.log.opening import open_log
 from tests.unit.cli.conftest import Run
 

@@ -1,0 +1,16 @@
+"""The argument by which commands name an application."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Application = Annotated[
+    str,
+    typer.Argument(
+        metavar="APP",
+        help="The Python file that defines the application: app.py, or app.py:name if it defines more than one.",
+        show_default=False,
+    ),
+]
