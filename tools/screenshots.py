@@ -65,6 +65,9 @@ WRONG = {
 PHONE = ("flow", "topic", "view", "alerts", "dead-letters", "pipelines")
 
 
+QUERY = "SELECT country, orders, revenue\nFROM revenue\nWHERE orders > 2\nORDER BY revenue DESC"
+
+
 class Camera:
     """Takes pictures of one console, in both schemes."""
 
@@ -107,11 +110,18 @@ def with_data(browser: Browser, stage: Stage) -> None:
             camera.take(name, address)
         camera.take("record", "topics/page_views", lambda page: page.locator("tr[data-row]").nth(4).click())
         camera.take("group-move", PAGES["group"], lambda page: page.get_by_role("button", name="Preview").click())
+        camera.take("query", "query", ask)
         camera.take("keys", "flow", lambda page: page.keyboard.press("?"))
         for name in PHONE:
             phone.take(f"phone-{name}", PAGES[name])
     camera.close()
     phone.close()
+
+
+def ask(page: Page) -> None:
+    """Runs a query."""
+    page.get_by_label("SQL").fill(QUERY)
+    page.get_by_role("button", name="Run").click()
 
 
 def with_an_error(browser: Browser, stage: Stage, running: Running) -> None:

@@ -12,6 +12,7 @@ import { deadLetters } from "./pages/dead_letters.js";
 import { flow } from "./pages/flow.js";
 import { group, groups } from "./pages/groups.js";
 import { pipelines } from "./pages/pipelines.js";
+import { query } from "./pages/query.js";
 import { sendEvent } from "./pages/send.js";
 import { signIn } from "./pages/sign_in.js";
 import { sink, sinks } from "./pages/sinks.js";
@@ -25,6 +26,7 @@ const PAGES = [
   { name: "flow", text: "Flow", list: flow },
   { name: "topics", text: "Topics", list: topics, one: topic },
   { name: "views", text: "Views", list: views, one: view },
+  { name: "query", text: "Query", list: query },
   { name: "groups", text: "Groups", list: groups, one: group },
   { name: "sinks", text: "Sinks", list: sinks, one: sink },
   { name: "alerts", text: "Alerts", list: alerts },

@@ -1,10 +1,10 @@
 // The keyboard: letters go somewhere, j and k go through lists, Esc closes. Nothing of it works while somebody types.
 
-const PLACES = { f: "#/flow", t: "#/topics", v: "#/views", r: "#/groups", k: "#/sinks", d: "#/dead-letters", c: "#/capture", p: "#/pipelines", s: "#/send" };
+const PLACES = { f: "#/flow", t: "#/topics", v: "#/views", q: "#/query", r: "#/groups", k: "#/sinks", d: "#/dead-letters", c: "#/capture", p: "#/pipelines", s: "#/send" };
 const SECOND_KEY_WITHIN = 1500;
 
 export const HELP = [
-  ["g f", "Flow"], ["g t", "Topics"], ["g v", "Views"], ["g r", "Groups"], ["g k", "Sinks"], ["g d", "Dead letters"], ["g c", "Capture"], ["g p", "Pipelines"],
+  ["g f", "Flow"], ["g t", "Topics"], ["g v", "Views"], ["g q", "Query"], ["g r", "Groups"], ["g k", "Sinks"], ["g d", "Dead letters"], ["g c", "Capture"], ["g p", "Pipelines"],
   ["g s", "Send a test event"], ["/", "Filter"], ["j k", "Next, previous row"], ["Enter", "Open the row"],
   ["Space", "Pause, resume (records and changes)"], ["Esc", "Close, leave a field"], ["?", "This list"],
 ];
