@@ -422,12 +422,14 @@ class _Run:
                 mark = self._sink.open(self)
                 self._progress = replace(self._progress, mark=None if self._progress.reset else mark)
             return self._perform(request)
+        except PositionChanged:
+            raise TargetFailed("The target was restored a moment ago; try again") from None
         finally:
             self._sink.close()
             self._save()
 
     def _attend(self, failure: TargetFailed | None = None) -> None:
-        """Carries out what was asked for. Raises `_Paused`, and `PositionChanged` after a reset."""
+        """Carries out what was asked for. Raises `_Paused`, and `PositionChanged` if it was reset or restored."""
         control = self._feed.control
         if control.is_paused:
             self._report.say(f"{self._title} is paused.")
@@ -442,6 +444,10 @@ class _Run:
             except HeadwaterError as error:
                 control.answer(request, error_json(error))
                 continue
+            except PositionChanged:
+                # The target was restored. It is opened again, and then this can be done.
+                control.ask(request)
+                raise
             if request.action == "reset":
                 raise PositionChanged
             if request.action == "drop":
