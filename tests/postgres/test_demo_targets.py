@@ -96,6 +96,26 @@ def test_an_emptied_table_gets_all_rows_back(broken: Broken, url: str) -> None:
     assert orders(url) == before
 
 
+def test_an_audit_that_is_not_possible_now_is_tried_again(
+    broken: Broken, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever stops the database after the table was edited must not leave it as it is."""
+    monkeypatch.setattr(incidents_module, "LOOK_SECONDS", 2.0)
+    before = orders(url)
+    broken.client.post("/demo/edit-report")
+    until(lambda: bool(broken.incident()["steps"]))
+    assert orders(url) != before
+    reports = Reports(url)
+    reports.deny()
+    until(lambda: broken.incident()["state"] == "auditing")
+    time.sleep(2 * incidents_module.AUDIT_RETRY_SECONDS)
+    assert set(broken.incident()["audited"].values()) == {"waiting"}
+    assert reports.is_allowed()
+    incident = broken.ended()
+    assert (incident["state"], incident["audited"]["search"]) == ("green", "repaired"), incident
+    assert orders(url) == before
+
+
 def test_a_database_that_nobody_reaches_gets_what_came_meanwhile(broken: Broken, url: str) -> None:
     broken.client.post("/demo/deny-report")
     until(lambda: broken.client.get("/demo/search").status_code == 503)

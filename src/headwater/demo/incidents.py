@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal, NamedTuple, Protocol
 
 from headwater.app import App
@@ -33,6 +34,7 @@ KEPT_MAX = 50
 POLL_SECONDS = 0.1
 CAPTURE_POLL_SECONDS = 0.5
 STATUS_SECONDS_MAX = 2.0
+AUDIT_RETRY_SECONDS = 1.0
 RECOVERY_SECONDS_MAX = 600.0
 DATABASE_DOWN_SECONDS = 20.0
 """How long the database is away, unless somebody starts it earlier."""
@@ -266,9 +268,9 @@ class Incidents:
         if incident.recovered_seconds is None and not repaired:
             incident.recovered_seconds = incident.seconds
             incident.note(f"The targets are at position {position}, {incident.seconds:.1f} s after it began.")
-        for audited in self._targets.audit(repair=frozenset(names if repaired else ())):
-            incident.audited[audited.sink] = audited.verdict
-            incident.note(str(audited))
+        for name in names:
+            otherwise = f"The target of {name} could not be audited in time."
+            self._until(partial(self._audited, incident, name, repair=repaired), otherwise, every=AUDIT_RETRY_SECONDS)
         incident.audited_seconds = incident.seconds
         if repaired:
             incident.recovered_seconds = incident.audited_seconds
@@ -329,6 +331,16 @@ class Incidents:
             self._shop.log.append(TOPIC, events.slice(start, BURST_COMMIT_ROWS))
         incident.note(f"{events.num_rows:,} page views are in the log, after {time.monotonic() - began:.1f} s.")
 
+    def _audited(self, incident: Incident, name: str, *, repair: bool) -> bool:
+        """Audits one target. False if that is not possible now, such as while another incident keeps it away."""
+        try:
+            found = self._targets.audit(name, repair=repair)
+        except HeadwaterError:
+            return False
+        incident.audited[name] = found.verdict
+        incident.note(str(found))
+        return True
+
     def _edit_report(self, incident: Incident) -> None:
         done = self._reports.edit()
         incident.note(f"{done.changed} orders were changed, {done.deleted} deleted and {done.invented} invented.")
@@ -341,19 +353,24 @@ class Incidents:
     def _deny_report(self, incident: Incident) -> None:
         sessions = self._reports.deny()
         incident.note(f"{sessions} sessions of the report database were ended, and nobody can connect.")
-        try:
-            time.sleep(REPORTS_DOWN_SECONDS)
-        finally:
-            self._reports.allow()
+        time.sleep(REPORTS_DOWN_SECONDS)
+        self._allow_reports()
         incident.note("Everybody can connect again.")
 
     def _restore_report(self, incident: Incident) -> None:
-        self._reports.copy()
-        incident.note(f"A backup was made, with {self._reports.rows():,} orders.")
-        time.sleep(BACKUP_AGE_SECONDS)
-        before = self._reports.rows()
-        self._reports.restore()
-        incident.note(f"The backup has replaced the database, which had {before:,} orders.")
+        try:
+            self._reports.copy()
+            incident.note(f"A backup was made, with {self._reports.rows():,} orders.")
+            time.sleep(BACKUP_AGE_SECONDS)
+            before = self._reports.rows()
+            self._reports.restore()
+            incident.note(f"The backup has replaced the database, which had {before:,} orders.")
+        finally:
+            self._allow_reports()
+
+    def _allow_reports(self) -> None:
+        """Lets everybody in again, as soon as there is a server: another incident may have stopped it."""
+        self._until(self._reports.is_allowed, "The report database could not be opened again.")
 
     def _is_recovered(self, incident: Incident, target: Position) -> bool:
         position, before = self._shop.reader.position(), incident.last_published

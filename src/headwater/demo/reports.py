@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -122,22 +122,26 @@ class Reports:
         with self._connected("postgres") as connection:
             self._alter(connection, "ALTER DATABASE {} ALLOW_CONNECTIONS true", self._name)
 
-    def copy(self) -> None:
-        """Makes a backup: a copy of the database, in place of the last one."""
-        try:
-            # A database is copied while nobody uses it.
-            self.deny()
-            with self._connected("postgres") as connection:
-                self._alter(connection, "DROP DATABASE IF EXISTS {}", self._copy)
-                self._alter(connection, "CREATE DATABASE {} TEMPLATE {}", self._copy, self._name)
-        finally:
+    def is_allowed(self) -> bool:
+        """Whether everybody can be let in again, and is. False if the server does not answer."""
+        with suppress(Refused):
             self.allow()
+            return True
+        return False
+
+    def copy(self) -> None:
+        """Makes a backup: a copy of the database, in place of the last one. If that fails, nobody is let in again."""
+        # A database is copied while nobody uses it.
+        self.deny()
+        with self._connected("postgres") as connection:
+            self._alter(connection, "DROP DATABASE IF EXISTS {}", self._copy)
+            self._alter(connection, "CREATE DATABASE {} TEMPLATE {}", self._copy, self._name)
+        self.allow()
 
     def restore(self) -> None:
         """Puts the backup in the place of the database: rows and positions are those of the moment it was made."""
-        self.deny()
         with self._connected("postgres") as connection:
-            self._alter(connection, "DROP DATABASE {}", self._name)
+            self._alter(connection, "DROP DATABASE {} WITH (FORCE)", self._name)
             self._alter(connection, "ALTER DATABASE {} RENAME TO {}", self._copy, self._name)
 
     def _alter(self, connection: psycopg.Connection[Any], statement: str, *names: str) -> None:

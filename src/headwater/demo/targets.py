@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from headwater.engine.reading import Reader
 from headwater.engine.sinks.audit import SinkAudit
 from headwater.engine.sinks.feed import Feed
-from headwater.errors import HeadwaterError
 from headwater.model.position import Position
-
-ATTEMPTS_MAX = 3
-"""How often an audit is asked for that fails, for instance because the target was restored a moment ago."""
-RETRY_SECONDS = 1.0
 
 
 class Audited(NamedTuple):
@@ -53,17 +47,9 @@ class Targets:
                 feed.resume()
         return not behind
 
-    def audit(self, *, repair: frozenset[str] = frozenset()) -> Iterator[Audited]:
-        """Audits one after the other; what differs in those of `repair` is repaired. Raises `HeadwaterError`."""
-        for name in self.names():
-            began = time.monotonic()
-            found = self._audited(name, repair=name in repair)
-            verdict = "equal" if found.equal else "repaired" if found.repaired else "different"
-            yield Audited(name, verdict, time.monotonic() - began, found)
-
-    def _audited(self, name: str, *, repair: bool) -> SinkAudit:
-        for _ in range(ATTEMPTS_MAX - 1):
-            with suppress(HeadwaterError):
-                return self._feeds[name].audit(repair=repair)
-            time.sleep(RETRY_SECONDS)
-        return self._feeds[name].audit(repair=repair)
+    def audit(self, name: str, *, repair: bool) -> Audited:
+        """Audits one of them; what differs is repaired if `repair` says so. Raises `HeadwaterError`."""
+        began = time.monotonic()
+        found = self._feeds[name].audit(repair=repair)
+        verdict = "equal" if found.equal else "repaired" if found.repaired else "different"
+        return Audited(name, verdict, time.monotonic() - began, found)

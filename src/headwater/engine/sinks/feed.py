@@ -224,7 +224,7 @@ class _Run:
         self._progress = replace(self._progress, done=done, total=total)
         self._save_sometimes()
 
-    # ChangesReader the view
+    # Following the view
 
     def follow(self) -> None:
         """Until it is stopped. Raises `_Paused`, `_Stopped`."""
@@ -445,8 +445,7 @@ class _Run:
                 control.answer(request, error_json(error))
                 continue
             except PositionChanged:
-                # The target was restored. It is opened again, and then this can be done.
-                control.ask(request)
+                control.ask(request)  # for when the target, which was restored, was opened again
                 raise
             if request.action == "reset":
                 raise PositionChanged
@@ -480,8 +479,7 @@ class _Run:
                 told = time.monotonic()
                 self._feed.control.answer(request, {"progress": [done, total]})
 
-        found = sink.audit(repair=repair, progress=progress)
-        return asdict(found)
+        return asdict(sink.audit(repair=repair, progress=progress))
 
     def _save_sometimes(self) -> None:
         if time.monotonic() - self._saved_at >= SAVE_SECONDS:
