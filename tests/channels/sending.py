@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headwater.connectors.http.channel import Http
+from headwater.connectors.mail.channel import Mail
 from headwater.engine.parts import Report, Stop
 from headwater.engine.sinks.channel import Channel
 from headwater.engine.sinks.feed import Feed
@@ -22,6 +23,7 @@ from tests.contract.sinks.feeding import Keyed
 from tests.webhooks.sending import QUICK, Feeding
 
 NAME = "tell"
+OPS = "ops@example.com"
 BODY = {"event": "$_event", "key": "$key", "text": "$text", "id": "$_id"}
 
 
@@ -53,7 +55,9 @@ def telling(
 def main() -> None:
     directory, log_directory, url = sys.argv[1:]
     with open_log(log_directory) as log:
-        sink = sink_of(Path(directory), log, Http(url, BODY, allow_private=True))
+        by_mail = url.startswith("smtp://")
+        channel = Mail(OPS, smtp=url, tls="none") if by_mail else Http(url, BODY, allow_private=True)
+        sink = sink_of(Path(directory), log, channel)
         sys.stdout.write("running\n")
         sys.stdout.flush()
         Feed(Path(directory), NAME, "v", sink, "content", QUICK).run(Stop(), Report())

@@ -20,11 +20,9 @@ from headwater.model.secrets import Secret
 from headwater.testing.clock import ManualClock
 from tests.channels.mailbox import USER, Mailbox, certificate, html_of, receiving_mail, text_of
 from tests.channels.posts import HUSH
-from tests.channels.sending import telling
+from tests.channels.sending import OPS, telling
 from tests.contract.sinks.feeding import Keyed
 from tests.webhooks.receiver import until
-
-OPS = "ops@example.com"
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def test_the_demo(folder: Path) -> None:
     with demo(folder) as (program, client):
         until(lambda: answers(client, "/readyz"))
         views = [view["name"] for view in client.get("/views").json()["views"]]
-        assert len(views) == 11
+        assert len(views) == 12
         until(lambda: all(rows(client, view) for view in views))
 
         poison = broken(client, "poison")
@@ -116,6 +117,17 @@ def test_the_demo(folder: Path) -> None:
         assert killed["verified"] == dict.fromkeys(views, "right")
         after = {one["name"]: one["pid"] for one in client.get("/demo").json()["processes"]}
         assert {name for name in before if before[name] != after[name]} == {"pipeline"}
+
+        assert killed["audited"] == dict.fromkeys(("search", "report", "lake"), "equal")
+
+        edited = broken(client, "edit-report")
+        assert edited["state"] == "green", edited
+        assert edited["audited"] == {"search": "repaired", "report": "equal", "lake": "equal"}
+        restored = broken(client, "restore-report")
+        assert restored["state"] == "green", restored
+        found = client.get("/demo/search?words=tent").json()
+        assert 0 < found["matching"] < found["rows"]
+        assert Decimal(found["paid"]) == Decimal(found["revenue"]) > 0
 
         program.send_signal(signal.SIGINT)
         assert program.wait(60) == 0

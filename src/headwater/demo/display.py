@@ -11,6 +11,8 @@ from rich.panel import Panel
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from headwater.demo.database import Database
+
 NOTE_LENGTH_MAX = 60
 
 
@@ -56,20 +58,22 @@ class Display:
     def say(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def announce(self, url: str, database: str, seconds: float) -> None:
+    def announce(self, url: str, database: Database, seconds: float) -> None:
         """The shop is open."""
         lines = [
             ("bold", f"The shop is open: {url}\n"),
             ("dim", f"{seconds:.0f} s after the command; everything is in a temporary folder.\n\n"),
             ("bold", "Look\n"),
-            ("", f"  {url}/#/flow                        database, topics, views, live\n"),
+            ("", f"  {url}/#/flow                        database, topics, views, sinks, live\n"),
             ("", f"  {url}/#/views/revenue_by_country    rows that change as people buy; then Verify\n"),
+            ("", f"  {url}/#/search                      orders in another database, kept in step by a sink\n"),
             ("", f"  {url}/#/break-it                    break it, and watch it recover\n\n"),
             ("bold", "Try\n"),
             ("", f"  curl -N {url}/views/top_products_this_hour/changes\n"),
             ("", f"  curl {url}/views/customer_lifetime_value/rows/7\n"),
             ("", f"  curl -X POST {url}/demo/kill-pipeline\n"),
-            ("", f"  psql {database} -c \"UPDATE products SET name = 'Best seller' WHERE id = 1\"\n\n"),
+            ("", f"  psql {database.url} -c \"UPDATE products SET name = 'Best seller' WHERE id = 1\"\n"),
+            ("", f'  psql {database.reports_url} -c "SELECT * FROM revenue"\n\n'),
             ("dim", "Ctrl-C ends it and leaves nothing behind."),
         ]
         if not self.console.is_terminal:

@@ -1,4 +1,4 @@
-"""What is broken on purpose, and how it recovers: each incident from the blow to the proof that all views are right."""
+"""What is broken on purpose, and how it recovers: each incident from the blow to the proof that everything is right."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal, NamedTuple, Protocol
 
 from headwater.app import App
 from headwater.cdc.postgres.lsn import Lsn
 from headwater.demo.control import Message
 from headwater.demo.events import BURST_COUNT, LATE_COUNT, TOPIC, burst, late, poison
+from headwater.demo.reports import EDITED_ROWS, Reports
+from headwater.demo.targets import Targets
 from headwater.engine.reading import Reader
 from headwater.errors import Determinate, HeadwaterError, Refused, SourceUnavailable
 from headwater.log.port import Log
@@ -23,7 +26,7 @@ from headwater.model.position import START, Position
 from headwater.server.failures import too_many
 from headwater.server.verifications import Verifications
 
-State = Literal["happening", "recovering", "verifying", "green", "red", "failed"]
+State = Literal["happening", "recovering", "verifying", "auditing", "green", "red", "failed"]
 ENDED = ("green", "red", "failed")
 
 AT_ONCE_MAX = 4
@@ -31,9 +34,16 @@ KEPT_MAX = 50
 POLL_SECONDS = 0.1
 CAPTURE_POLL_SECONDS = 0.5
 STATUS_SECONDS_MAX = 2.0
+AUDIT_RETRY_SECONDS = 1.0
 RECOVERY_SECONDS_MAX = 600.0
 DATABASE_DOWN_SECONDS = 20.0
 """How long the database is away, unless somebody starts it earlier."""
+REPORTS_DOWN_SECONDS = 20.0
+"""How long nobody can connect to the report database."""
+BACKUP_AGE_SECONDS = 15.0
+"""How old the backup is that is restored."""
+LOOK_SECONDS = 5.0
+"""How long a damaged table is left as it is, for people to look at."""
 BURST_COMMIT_ROWS = 10_000
 VERIFICATIONS_MAX = 3
 """How often a view is verified again that could not be, or that was verified before the incident."""
@@ -45,6 +55,8 @@ class Action(NamedTuple):
     name: str
     title: str
     about: str
+    on_target: bool = False
+    """Whether it is done to the target of a sink, which views know nothing of."""
 
 
 ACTIONS = (
@@ -58,9 +70,20 @@ ACTIONS = (
     Action("late", "Send late events", f"{LATE_COUNT} page views of the last 90 minutes, from phones that had no "
            "network. Results that were published long ago are corrected."),
     Action("burst", f"Burst of {BURST_COUNT:,} events", "Page views, as fast as the log takes them."),
-    Action("verify", "Verify all views", "Every view is compared with its SQL run over the log as a batch query."),
+    Action("verify", "Verify everything", "Every view is compared with its SQL run over the log as a batch query, and "
+           "every target with its view."),
+    Action("edit-report", "Edit the search table", f"Somebody changes {EDITED_ROWS} orders in the report database by "
+           f"hand, deletes {EDITED_ROWS}, and invents one. An audit finds the rows and repairs exactly those.", True),
+    Action("empty-report", "Empty the search table", "TRUNCATE: the search finds nothing, until an audit has put all "
+           "rows back.", True),
+    Action("deny-report", "Block the report database", "All its sessions end, and nobody can connect for "
+           f"{REPORTS_DOWN_SECONDS:.0f} s. Views and other sinks don't wait for it.", True),
+    Action("restore-report", "Restore an old backup", f"A copy from {BACKUP_AGE_SECONDS:.0f} s ago replaces the report "
+           "database. Its sinks notice that it went back, and bring what it lacks.", True),
 )  # fmt: skip
 BY_NAME = {action.name: action for action in ACTIONS}
+REPAIRED = ("edit-report", "empty-report")
+"""What leaves damage that only an audit finds."""
 
 
 class Shop(Protocol):
@@ -78,7 +101,11 @@ class Shop(Protocol):
 
 @dataclass(slots=True)
 class Incident:
-    """One action and what became of it. `verified` says of each view: waiting, right, wrong or failed."""
+    """One action and what became of it.
+
+    `verified` says of each view: waiting, right, wrong or failed; `audited` of each sink: waiting, equal, repaired or
+    different.
+    """
 
     number: int
     action: str
@@ -87,8 +114,10 @@ class Incident:
     position: Position | None = None
     recovered_seconds: float | None = None
     verified_seconds: float | None = None
+    audited_seconds: float | None = None
     steps: list[tuple[datetime, str]] = field(default_factory=list)
     verified: dict[str, str] = field(default_factory=dict)
+    audited: dict[str, str] = field(default_factory=dict)
     last_published: Position | None = None
     """What the process that was killed has published last: it has recovered when there is something new."""
     _began: float = field(default_factory=time.monotonic)
@@ -110,17 +139,22 @@ class Incident:
             "position": None if self.position is None else str(self.position),
             "recovered_seconds": self.recovered_seconds,
             "verified_seconds": self.verified_seconds,
+            "audited_seconds": self.audited_seconds,
             "steps": [{"at": format_instant(at), "text": text} for at, text in list(self.steps)],
             "verified": dict(self.verified),
+            "audited": dict(self.audited),
         }
 
 
 class Incidents:
     """Everything that was broken since the demo began. Each incident is looked after by a thread of its own."""
 
-    def __init__(self, shop: Shop, supervisor: Callable[..., Message]) -> None:
-        self._shop, self._supervisor = shop, supervisor
+    def __init__(self, shop: Shop, supervisor: Callable[..., Message], reports: Reports) -> None:
+        self._shop, self._supervisor, self._reports = shop, supervisor, reports
+        self._targets = Targets(shop.app.sinks, shop.reader)
         self._turn = threading.Lock()
+        # Targets are not audited while somebody damages them.
+        self._targets_turn = threading.Lock()
         self._count = 0
         self._kept: deque[Incident] = deque(maxlen=KEPT_MAX)
         self._processes: list[Message] = []
@@ -132,6 +166,10 @@ class Incidents:
             "late": self._late,
             "burst": self._burst,
             "verify": lambda _: None,
+            "edit-report": self._edit_report,
+            "empty-report": self._empty_report,
+            "deny-report": self._deny_report,
+            "restore-report": self._restore_report,
         }
 
     def begin(self, action: str) -> Incident:
@@ -164,10 +202,19 @@ class Incidents:
         }
 
     def _run(self, incident: Incident) -> None:
+        on_target = BY_NAME[incident.action].on_target
         try:
-            self._do[incident.action](incident)
-            self._recover(incident)
-            self._verify(incident)
+            with self._targets_turn if on_target else nullcontext():
+                self._do[incident.action](incident)
+                if on_target:
+                    self._audit(incident)
+            if not on_target:
+                self._recover(incident)
+                self._verify(incident)
+                with self._targets_turn:
+                    self._audit(incident)
+            wrong = {*incident.verified.values(), *incident.audited.values()} - {"right", "equal", "repaired"}
+            incident.state = "red" if wrong else "green"
         except HeadwaterError as error:
             incident.note(error.message)
             incident.state = "failed"
@@ -205,7 +252,28 @@ class Incidents:
         incident.verified_seconds = incident.seconds
         right = sum(verdict == "right" for verdict in incident.verified.values())
         incident.note(f"{right} of {len(views)} views are what their SQL gives.")
-        incident.state = "green" if right == len(views) else "red"
+
+    def _audit(self, incident: Incident) -> None:
+        """Compares every target with its view, once it has what the log had after the incident.
+
+        Only what somebody has damaged by hand is repaired: everything else has to be right without that.
+        """
+        incident.state = "auditing"
+        position = incident.position = incident.position or self._shop.log.position()
+        names = self._targets.names()
+        incident.audited = dict.fromkeys(names, "waiting")
+        otherwise = f"The targets did not come to position {position} in time."
+        self._until(lambda: self._targets.have(position), otherwise)
+        repaired = incident.action in REPAIRED
+        if incident.recovered_seconds is None and not repaired:
+            incident.recovered_seconds = incident.seconds
+            incident.note(f"The targets are at position {position}, {incident.seconds:.1f} s after it began.")
+        for name in names:
+            otherwise = f"The target of {name} could not be audited in time."
+            self._until(partial(self._audited, incident, name, repair=repaired), otherwise, every=AUDIT_RETRY_SECONDS)
+        incident.audited_seconds = incident.seconds
+        if repaired:
+            incident.recovered_seconds = incident.audited_seconds
 
     def _look(self, incident: Incident, view: str, asked: dict[str, int]) -> None:
         """Notes the verdict of a view, once there is one that speaks of the incident's position or a later one."""
@@ -262,6 +330,47 @@ class Incidents:
         for start in range(0, events.num_rows, BURST_COMMIT_ROWS):
             self._shop.log.append(TOPIC, events.slice(start, BURST_COMMIT_ROWS))
         incident.note(f"{events.num_rows:,} page views are in the log, after {time.monotonic() - began:.1f} s.")
+
+    def _audited(self, incident: Incident, name: str, *, repair: bool) -> bool:
+        """Audits one target. False if that is not possible now, such as while another incident keeps it away."""
+        try:
+            found = self._targets.audit(name, repair=repair)
+        except HeadwaterError:
+            return False
+        incident.audited[name] = found.verdict
+        incident.note(str(found))
+        return True
+
+    def _edit_report(self, incident: Incident) -> None:
+        done = self._reports.edit()
+        incident.note(f"{done.changed} orders were changed, {done.deleted} deleted and {done.invented} invented.")
+        time.sleep(LOOK_SECONDS)
+
+    def _empty_report(self, incident: Incident) -> None:
+        incident.note(f"{self._reports.empty():,} orders were deleted from the search table.")
+        time.sleep(LOOK_SECONDS)
+
+    def _deny_report(self, incident: Incident) -> None:
+        sessions = self._reports.deny()
+        incident.note(f"{sessions} sessions of the report database were ended, and nobody can connect.")
+        time.sleep(REPORTS_DOWN_SECONDS)
+        self._allow_reports()
+        incident.note("Everybody can connect again.")
+
+    def _restore_report(self, incident: Incident) -> None:
+        try:
+            self._reports.copy()
+            incident.note(f"A backup was made, with {self._reports.rows():,} orders.")
+            time.sleep(BACKUP_AGE_SECONDS)
+            before = self._reports.rows()
+            self._reports.restore()
+            incident.note(f"The backup has replaced the database, which had {before:,} orders.")
+        finally:
+            self._allow_reports()
+
+    def _allow_reports(self) -> None:
+        """Lets everybody in again, as soon as there is a server: another incident may have stopped it."""
+        self._until(self._reports.is_allowed, "The report database could not be opened again.")
 
     def _is_recovered(self, incident: Incident, target: Position) -> bool:
         position, before = self._shop.reader.position(), incident.last_published

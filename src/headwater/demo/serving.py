@@ -16,8 +16,9 @@ from types import FrameType
 
 from headwater.app import App
 from headwater.demo.control import ask
-from headwater.demo.endpoints import PAGE, endpoints
+from headwater.demo.endpoints import PAGES, endpoints
 from headwater.demo.incidents import Incidents
+from headwater.demo.reports import Reports
 from headwater.demo.verifying import PipelineVerifier
 from headwater.server.running import Address, Server
 from headwater.server.service import Service
@@ -43,10 +44,11 @@ def main() -> None:
         signal.signal(each, end)
     control = Path(os.environ["SHOP_CONTROL"])
     with load() as app:
-        service = Service(app, verify=PipelineVerifier(os.environ["SHOP_PIPELINE"]), pages=[PAGE])
-        incidents = Incidents(service, partial(ask, control))
+        service = Service(app, verify=PipelineVerifier(os.environ["SHOP_PIPELINE"]), pages=PAGES)
+        reports = Reports(os.environ["SHOP_REPORTS"])
+        incidents = Incidents(service, partial(ask, control), reports)
         address = Address(port=int(os.environ["SHOP_PORT"]))
-        with Server(service, address, endpoints(incidents)) as server:
+        with Server(service, address, endpoints(incidents, reports)) as server:
             sys.stderr.write(f"Serving {app.name} at {server.url}\n")
             ended.wait()
 

@@ -23,6 +23,7 @@ from headwater.demo.database import Database, free_port
 from headwater.demo.display import Display, Step
 from headwater.demo.folder import Folder
 from headwater.demo.history import fill, past_page_views
+from headwater.demo.reports import Reports
 from headwater.demo.sending import Client
 from headwater.engine.presence import present
 from headwater.errors import Determinate, HeadwaterError
@@ -74,6 +75,8 @@ class Supervisor:
         environment = {
             "SHOP_LOG": str(folder / "log"),
             "SHOP_DATABASE": self.database.url,
+            "SHOP_REPORTS": self.database.reports_url,
+            "SHOP_LAKE": str(folder / "lake"),
             "SHOP_SERVER": f"http://{HOST}:{self.port}",
             "SHOP_PIPELINE": f"http://{HOST}:{pipeline_port}",
             "SHOP_PORT": str(self.port),
@@ -111,7 +114,7 @@ class Supervisor:
         try:
             with self._display.coming_up():
                 self._bring_up()
-            self._display.announce(self.url, self.database.url, time.monotonic() - began)
+            self._display.announce(self.url, self.database, time.monotonic() - began)
             if self._browser:
                 webbrowser.open(self.url)
             while True:
@@ -147,9 +150,10 @@ class Supervisor:
             self.database.wait()
         with self._display.step("A shop: tables, customers, the orders of two days"):
             self._check()
-            self.database.make_database()
+            self.database.make_databases()
             with self.database.connect() as connection:
                 fill(connection, self._seed, datetime.now(UTC))
+            Reports(self.database.reports_url).create()
         self._check()
 
     def _send_past(self) -> None:

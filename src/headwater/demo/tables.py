@@ -1,8 +1,9 @@
-"""The tables of the shop's database."""
+"""The tables of the shop's database, and the name of the one that has its reports."""
 
 from __future__ import annotations
 
 DATABASE = "shop"
+REPORTS = "reports"
 
 SCHEMA = """
 CREATE TABLE customers (

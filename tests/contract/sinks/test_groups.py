@@ -13,6 +13,7 @@ from headwater.app import App
 from headwater.connectors.postgres.target.target import Postgres
 from headwater.connectors.redis.target import Redis
 from headwater.engine.parts import Report, Stop
+from headwater.engine.sinks.grouped import MemberFeed
 from headwater.engine.view_store import HELD_CHANGES
 from headwater.errors import UsageError
 from headwater.runner import feeds_of
@@ -201,3 +202,16 @@ def test_what_cannot_move_together_is_refused(pair: Pair) -> None:
         with pytest.raises(UsageError, match="two sinks called 'a'"):
             app.sink("a", view="two", to=pair.target("two"), key="key", group="both")
         assert list(app.sinks) == ["a"]
+
+
+def test_sinks_of_a_group_keep_their_places_among_the_others(pair: Pair) -> None:
+    with App("other", log=pair.app.log) as app:
+        app.sink("b", view="one", to=pair.target("one"), key="key", group="both")
+        assert list(app.sinks) == ["b"]
+        app.sink("a", view="two", to=print)
+        app.sink("c", view="two", to=pair.target("two"), key="key", group="both")
+        assert list(app.sinks) == ["b", "a", "c"]
+        first, _, last = app.sinks.values()
+        assert isinstance(first, MemberFeed)
+        assert isinstance(last, MemberFeed)
+        assert first.group is last.group

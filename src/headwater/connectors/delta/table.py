@@ -10,8 +10,8 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -23,10 +23,13 @@ from deltalake import CommitProperties, DeltaTable, Schema, TableFeatures, Trans
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from headwater.connectors.lake.folders import Folder, folder_url, s3_options, sync_directory
+from headwater.connectors.lake.columns import check_columns
+from headwater.connectors.lake.failures import library_failing
+from headwater.connectors.lake.folders import Folder, folder_url, s3_options
 from headwater.connectors.lake.table import Change, DataFile, LakeTable, Moved, Version
 from headwater.errors import TargetFailed
 from headwater.system.objects.s3 import ATTEMPTS_MAX, CONNECT_SECONDS_MAX, REQUEST_SECONDS_MAX
+from headwater.system.storage import Storage
 
 OWNER = "headwater.sink"
 STAMP, NUMBER = "headwater.stamp", "headwater.delivery"
@@ -60,14 +63,8 @@ class DeltaLakeTable(LakeTable):
         return self._folder.url.location
 
     def fitted(self, schema: pa.Schema) -> pa.Schema:
-        for field in schema:
-            try:
-                held = pa.schema(Schema.from_arrow(pa.schema([field])).to_arrow()).field(0)
-            except Exception as error:
-                raise _no_type(field) from error
-            if _plain(held.type) != _plain(field.type):
-                raise _no_type(field)
-        return pa.schema(Schema.from_arrow(schema).to_arrow())
+        check_columns("Delta Lake", schema, _as_held)
+        return _as_held(schema)
 
     def load(self, owner: str) -> Version | None:
         with _failing():
@@ -237,7 +234,7 @@ class DeltaLakeTable(LakeTable):
         log = Path(self._folder.path(LOG))
         with (log / f"{version:020}.json").open("rb") as file:
             os.fsync(file.fileno())
-        sync_directory(log)
+        Storage().sync_directory(log)
 
 
 def _transaction(owner: str) -> str:
@@ -262,25 +259,10 @@ def _json(value: Any) -> Any:
     return value if isinstance(value, int) else value.isoformat()
 
 
-def _plain(kind: pa.DataType) -> str:
-    """A type, whatever the fields inside of lists and maps are called and whether they may be null."""
-    if pat.is_map(kind):
-        return f"map<{_plain(kind.key_type)}, {_plain(kind.item_type)}>"
-    if pat.is_list(kind) or pat.is_large_list(kind):
-        return f"list<{_plain(kind.value_type)}>"
-    if pat.is_struct(kind):
-        return f"struct<{', '.join(f'{each.name}: {_plain(each.type)}' for each in kind)}>"
-    return str(kind)
+def _as_held(schema: pa.Schema) -> pa.Schema:
+    """A schema as the library gives it back."""
+    return pa.schema(Schema.from_arrow(schema).to_arrow())
 
 
-def _no_type(field: pa.Field) -> TargetFailed:
-    return TargetFailed(f"Delta Lake has no type for column {field.name!r}, a {field.type}", "refused")
-
-
-@contextmanager
-def _failing() -> Iterator[None]:
-    """What the library raises, as a target's failure."""
-    try:
-        yield
-    except DeltaError as error:
-        raise TargetFailed(" ".join(str(error).split()).rstrip(".")[:500]) from error
+def _failing() -> AbstractContextManager[None]:
+    return library_failing(DeltaError)

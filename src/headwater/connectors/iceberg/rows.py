@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from pyiceberg.exceptions import (
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import (
     PyArrowFileIO,
-    UnsupportedPyArrowTypeException,
     _dataframe_to_data_files,
     _pyarrow_to_schema_without_ids,
     schema_to_pyarrow,
@@ -33,6 +32,8 @@ from pyiceberg.table import Table, Transaction
 from sqlalchemy.exc import SQLAlchemyError
 
 from headwater.connectors.iceberg.catalog import open_catalog
+from headwater.connectors.lake.columns import check_columns
+from headwater.connectors.lake.failures import library_failing
 from headwater.connectors.lake.folders import Folder, folder_url
 from headwater.connectors.lake.table import Change, DataFile, LakeTable, Moved, Version
 from headwater.errors import TargetFailed, UsageError
@@ -73,14 +74,8 @@ class IcebergTable(LakeTable):
         return f"{shown} {self._name}"
 
     def fitted(self, schema: pa.Schema) -> pa.Schema:
-        for field in schema:
-            try:
-                held = schema_to_pyarrow(_fresh(pa.schema([field])), include_field_ids=False).field(0)
-            except (UnsupportedPyArrowTypeException, TypeError, ValueError, NotImplementedError) as error:
-                raise _no_type(field) from error
-            if _plain(held.type) != _plain(field.type):
-                raise _no_type(field)
-        return schema_to_pyarrow(_fresh(schema), include_field_ids=False)
+        check_columns("Iceberg", schema, _as_held, _plain)
+        return _as_held(schema)
 
     def load(self, owner: str) -> Version | None:
         with _failing():
@@ -255,14 +250,13 @@ def _without_metadata(rows: pa.Table) -> pa.Table:
     return rows.replace_schema_metadata(None).cast(pa.schema(fields))
 
 
+def _as_held(schema: pa.Schema) -> pa.Schema:
+    """A schema as the library gives it back."""
+    return schema_to_pyarrow(_fresh(schema), include_field_ids=False)
+
+
 def _plain(kind: pa.DataType) -> str:
     """A type, as far as Iceberg tells it from others: whole numbers of up to 32 bits are one."""
-    if pat.is_map(kind):
-        return f"map<{_plain(kind.key_type)}, {_plain(kind.item_type)}>"
-    if pat.is_list(kind) or pat.is_large_list(kind):
-        return f"list<{_plain(kind.value_type)}>"
-    if pat.is_struct(kind):
-        return f"struct<{', '.join(f'{each.name}: {_plain(each.type)}' for each in kind)}>"
     if pat.is_int8(kind) or pat.is_int16(kind):
         return "int32"
     if pat.is_timestamp(kind) and kind.tz is not None:
@@ -270,14 +264,5 @@ def _plain(kind: pa.DataType) -> str:
     return str(kind).removeprefix("large_")
 
 
-def _no_type(field: pa.Field) -> TargetFailed:
-    return TargetFailed(f"Iceberg has no type for column {field.name!r}, a {field.type}", "refused")
-
-
-@contextmanager
-def _failing() -> Iterator[None]:
-    """What the library and the catalog raise, as a target's failure."""
-    try:
-        yield
-    except (RESTError, SQLAlchemyError, ValidationError, CommitFailedException) as error:
-        raise TargetFailed(" ".join(str(error).split()).rstrip(".")[:500]) from error
+def _failing() -> AbstractContextManager[None]:
+    return library_failing(RESTError, SQLAlchemyError, ValidationError, CommitFailedException)

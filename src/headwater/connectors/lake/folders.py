@@ -18,6 +18,7 @@ from headwater.connectors.lake.table import DataFile
 from headwater.errors import UsageError
 from headwater.system.objects.port import StoreUrl, parse_store_url
 from headwater.system.objects.s3 import ATTEMPTS_MAX, CONNECT_SECONDS_MAX, ENDPOINT_VARIABLES, REQUEST_SECONDS_MAX
+from headwater.system.storage import Storage
 
 COMPRESSION = "zstd"
 _HINT = "Use a path, file:///path, or s3://bucket/prefix?endpoint_override=http://host:9000&region=eu-central-1."
@@ -82,7 +83,7 @@ class Folder:
                 file.flush()
                 os.fsync(file.fileno())
                 size = file.tell()
-            sync_directory(Path(self.path(path)).parent)
+            Storage().sync_directory(Path(self.path(path)).parent)
         else:
             pq.write_table(rows, self.path(path), filesystem=self.system, compression=COMPRESSION)
             size = self.system.get_file_info(self.path(path)).size
@@ -115,7 +116,7 @@ class Folder:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-        sync_directory(path.parent)
+        Storage().sync_directory(path.parent)
 
     def files(self) -> dict[str, datetime]:
         """The files and when they were written. Directories below are not looked into."""
@@ -126,12 +127,3 @@ class Folder:
         """Removes a file, if it is there."""
         with suppress(FileNotFoundError):
             self.system.delete_file(self.path(name))
-
-
-def sync_directory(directory: Path) -> None:
-    """Returns when the names in a directory are on the disk."""
-    fd = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

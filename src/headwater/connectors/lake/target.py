@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Literal, get_args
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.connectors.lake import changes, rewriting
+from headwater.connectors.lake.failures import failing
 from headwater.connectors.lake.rewriting import Rewrite
 from headwater.connectors.lake.table import Change, DataFile, LakeTable, Moved, Version
 from headwater.engine.sinks.port import Mark, PositionChanged
@@ -257,23 +258,6 @@ class LakeTarget(Target):
                 self.table.clean(datetime.now(UTC) - self.options.retention)
         except (TargetFailed, Moved):
             return
-
-
-@contextmanager
-def failing() -> Iterator[None]:
-    """What the machine or the store raises, as a target's failure."""
-    try:
-        yield
-    except pa.ArrowInvalid as error:
-        raise TargetFailed(_words(error), "refused") from error
-    except PermissionError as error:
-        raise TargetFailed(_words(error), "refused") from error
-    except OSError as error:
-        raise TargetFailed(_words(error)) from error
-
-
-def _words(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".")[:500]
 
 
 def _zset(delivery: Delivery) -> pa.Table:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from headwater.connectors.key_texts import key_texts
 from headwater.connectors.opensearch.requests import Answer, reason_of
+from headwater.engine.sinks.key_texts import key_texts
 from headwater.model.encoding import json_rows
 
 BULK_ROWS_MAX = 2000

@@ -17,12 +17,12 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
-from headwater.connectors.key_texts import key_texts
 from headwater.connectors.opensearch.documents import Bulk, Outcome, deletes, outcome_of, upserts
 from headwater.connectors.opensearch.mapping import mapping_of
 from headwater.connectors.opensearch.positions import SECOND, Position, Positions
 from headwater.connectors.opensearch.requests import Requests, parse_cluster
 from headwater.connectors.secrets import expanded, expanded_url
+from headwater.engine.sinks.key_texts import key_texts
 from headwater.engine.sinks.port import CannotContinue, PositionChanged
 from headwater.engine.sinks.target import Assignment, Delivery, Target
 from headwater.errors import TargetFailed, UsageError

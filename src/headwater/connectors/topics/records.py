@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from headwater.cdc.debezium import from_debezium, to_debezium
-from headwater.connectors.key_texts import key_texts
+from headwater.engine.sinks.key_texts import key_texts
 from headwater.engine.sinks.target import Delivery
 from headwater.model.encoding import json_rows, python_rows
 from headwater.model.position import START

@@ -141,10 +141,13 @@ class TargetSink(Sink):
         return self._mending().send(original, row)
 
     def _mending(self) -> Mending:
+        """Raises `PositionChanged` if the target is not where the last delivery left it."""
         if self._reached is None:
             raise UsageError(
                 "The target does not have the first content yet.", hint="Wait until the sink has a position."
             )
+        # One that was restored a moment ago holds the view as of another position.
+        self.outside.check()
         return Mending(
             self.outside, self._given, self._letters, self._directory, self._reached, self._stamp(self._reached)
         )

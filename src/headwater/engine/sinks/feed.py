@@ -224,7 +224,7 @@ class _Run:
         self._progress = replace(self._progress, done=done, total=total)
         self._save_sometimes()
 
-    # ChangesReader the view
+    # Following the view
 
     def follow(self) -> None:
         """Until it is stopped. Raises `_Paused`, `_Stopped`."""
@@ -422,12 +422,14 @@ class _Run:
                 mark = self._sink.open(self)
                 self._progress = replace(self._progress, mark=None if self._progress.reset else mark)
             return self._perform(request)
+        except PositionChanged:
+            raise TargetFailed("The target was restored a moment ago; try again") from None
         finally:
             self._sink.close()
             self._save()
 
     def _attend(self, failure: TargetFailed | None = None) -> None:
-        """Carries out what was asked for. Raises `_Paused`, and `PositionChanged` after a reset."""
+        """Carries out what was asked for. Raises `_Paused`, and `PositionChanged` if it was reset or restored."""
         control = self._feed.control
         if control.is_paused:
             self._report.say(f"{self._title} is paused.")
@@ -442,6 +444,9 @@ class _Run:
             except HeadwaterError as error:
                 control.answer(request, error_json(error))
                 continue
+            except PositionChanged:
+                control.ask(request)  # for when the target, which was restored, was opened again
+                raise
             if request.action == "reset":
                 raise PositionChanged
             if request.action == "drop":
@@ -474,8 +479,7 @@ class _Run:
                 told = time.monotonic()
                 self._feed.control.answer(request, {"progress": [done, total]})
 
-        found = sink.audit(repair=repair, progress=progress)
-        return asdict(found)
+        return asdict(sink.audit(repair=repair, progress=progress))
 
     def _save_sometimes(self) -> None:
         if time.monotonic() - self._saved_at >= SAVE_SECONDS:

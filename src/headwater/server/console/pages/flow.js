@@ -124,9 +124,10 @@ function described(node) {
 /** What a sink says: whether deliveries arrive, and why not. */
 function delivered(node) {
   const lag = node.lag === null ? "nothing delivered yet" : `lag ${short(node.lag)}`;
-  const state = { running: lag, retrying: `✗ tried again · ${lag}`, paused: `✗ paused · ${lag}` }[node.status];
+  const state = { running: lag, retrying: `✗ retrying · ${lag}`, paused: `✗ paused · ${lag}` }[node.status];
   return {
-    lines: [`${node.sink} · ${node.target.replace(/^https:\/\//, "")}`, state],
+    // The end of the address tells targets apart: a host, an index, a table. All of it is in the hint.
+    lines: [`${node.sink} · ${node.target.replace(/^.*\/(?=.)/, "")}`, state],
     about: [`${counted(node.deliveries, "delivery", "deliveries")} to ${node.target}`, node.lag !== null && `${counted(node.lag, "changed row")} still to deliver`, node.error].filter(Boolean),
   };
 }

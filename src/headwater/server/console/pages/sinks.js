@@ -30,7 +30,7 @@ export function sinks() {
     ...followed(list),
     show: () => [
       heading("Sinks", {
-        about: "Systems outside that are kept in step with views: each of them is at a position, and gets every change behind it.",
+        about: "Outside systems that are kept in step with views. Each has reached a position of the log, and gets every change after it.",
         actions: search(filter, (text) => { filter = text; }),
       }),
       loaded(list, ({ sinks: all }) => listed(all, filter)),

@@ -11,13 +11,14 @@ import { follow } from "../console/stream.js";
 
 const STATES = {
   happening: ["happening", "busy", "It is being done."],
-  recovering: ["recovering", "busy", "The views are on their way to where the log is."],
-  verifying: ["verifying", "busy", "Every view is compared with its SQL over the whole log."],
-  green: ["all views right", "good", "Every view is what its SQL gives over the log, at this position or a later one."],
-  red: ["a view differs", "bad", "This should not be: please report it."],
+  recovering: ["recovering", "busy", "The views are catching up with the log."],
+  verifying: ["verifying", "busy", "Every view is compared with its SQL over the entire log."],
+  auditing: ["auditing", "busy", "Every target is compared with its view, once it has caught up."],
+  green: ["all right", "good", "Every view is what its SQL gives over the log, and every target has the rows of its view."],
+  red: ["something differs", "bad", "This is a bug: please report it."],
   failed: ["failed", "bad", "It could not be done, or did not recover in time."],
 };
-const VERDICTS = { waiting: "plain", right: "good", wrong: "bad", failed: "warn" };
+const VERDICTS = { waiting: "plain", right: "good", wrong: "bad", failed: "warn", equal: "good", repaired: "good", different: "bad" };
 const PROCESSES = { running: "good", stopped: "bad", waiting: "plain" };
 
 export default function breakIt() {
@@ -47,7 +48,7 @@ export default function breakIt() {
     },
     stop: () => stream?.close(),
     show: () => [
-      heading("Break it", { about: "Do something bad to the shop, and watch it recover. After each of them every view is compared with its SQL run over the whole log." }),
+      heading("Break it", { about: "Do something bad to the shop, and watch it recover. Afterward every view is compared with its SQL over the entire log, and every target with its view." }),
       state.error && failure(state.error),
       state.refused && failure(state.refused),
       state.demo ? shown(state.demo, state.asking, act) : !state.error && h("div", { class: "loading", role: "status" }, "Loading …"),
@@ -57,14 +58,18 @@ export default function breakIt() {
 
 function shown(demo, asking, act) {
   const stopped = demo.processes.some((one) => one.name === "database" && one.state === "stopped");
+  const blow = (one) => h("div", { class: "blow", key: one.name },
+    button(one.title, { onclick: () => act(one.name), busy: asking === one.name, refused: refusal("admin") }),
+    h("p", { class: "muted" }, one.about));
+  const possible = demo.actions.filter((one) => stopped || one.name !== "start-database");
   return [
-    h("div", { class: "blows" }, demo.actions.filter((one) => stopped || one.name !== "start-database").map((one) => h("div", { class: "blow", key: one.name },
-      button(one.title, { onclick: () => act(one.name), busy: asking === one.name, refused: refusal("admin") }),
-      h("p", { class: "muted" }, one.about)))),
-    section("Processes", { note: "Started again by the demo when they end." }, h("ul", { class: "processes" }, demo.processes.map(process))),
+    section("The shop and its pipeline", {}, h("div", { class: "blows" }, possible.filter((one) => !one.on_target).map(blow))),
+    section("The targets", { note: ["Watch them on the page ", h("a", { href: "#/search" }, "Search"), " and among the ", h("a", { href: "#/sinks" }, "sinks"), "."] },
+      h("div", { class: "blows" }, possible.filter((one) => one.on_target).map(blow))),
     section("What happened", {}, demo.incidents.length
       ? h("ol", { class: "incidents" }, demo.incidents.map(incident))
       : empty("Nothing is broken yet.", "Choose one of the above.")),
+    section("Processes", { note: "The demo restarts those that end." }, h("ul", { class: "processes" }, demo.processes.map(process))),
   ];
 }
 
@@ -79,13 +84,22 @@ function incident(one) {
     h("div", { class: "incident-head" },
       h("h3", {}, one.title), badge(text, kind, title), time(one.began_at),
       one.recovered_seconds !== null && h("span", {}, "recovered after ", h("b", {}, duration(one.recovered_seconds))),
-      one.verified_seconds !== null && h("span", {}, "verified after ", h("b", {}, duration(one.verified_seconds)))),
+      one.verified_seconds !== null && h("span", {}, "verified after ", h("b", {}, duration(one.verified_seconds))),
+      one.audited_seconds !== null && h("span", {}, "audited after ", h("b", {}, duration(one.audited_seconds)))),
     h("ul", { class: "steps" }, one.steps.map((step, place) => h("li", { key: place }, step.text))),
-    h("div", { class: "verdicts" }, Object.entries(one.verified).map(([view, verdict]) => h("a", { key: view, class: "plain-link", href: `#/views/${encodeURIComponent(view)}` }, badge(`${view}: ${verdict}`, VERDICTS[verdict])))));
+    verdicts("views", one.verified),
+    verdicts("sinks", one.audited));
 }
 
-/** The styles come with the page. */
-function styled() {
+/** What was found about each view or sink, which leads to its page. */
+function verdicts(kind, found) {
+  const all = Object.entries(found);
+  return all.length > 0 && h("div", { class: "verdicts" }, h("span", { class: "muted" }, kind === "views" ? "Views" : "Targets"),
+    all.map(([name, verdict]) => h("a", { key: name, class: "plain-link", href: `#/${kind}/${encodeURIComponent(name)}` }, badge(`${name}: ${verdict}`, VERDICTS[verdict]))));
+}
+
+/** The styles come with the pages. */
+export function styled() {
   if (document.querySelector('link[href="demo/page.css"]')) return;
   const link = document.createElement("link");
   link.rel = "stylesheet";
