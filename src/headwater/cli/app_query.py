@@ -13,8 +13,7 @@ import pyarrow.types as pat
 import typer
 
 from headwater.app import App
-from headwater.cli.app_loading import Application, load
-from headwater.cli.app_run import PANEL
+from headwater.cli.app_loading import PANEL, Application, load
 from headwater.cli.arguments import Json, examples
 from headwater.cli.output import Column, count, print_table, say, warn
 from headwater.cli.values import readable
