@@ -22,10 +22,12 @@ MACHINE_PATH = re.compile(r"(?<![\w.~:])/(?:home|root|work|Users)/\w")
 # (module, imported name): why it is imported only when it is used.
 LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("headwater/__init__.py", "headwater.log.opening"): "the log that is in a directory brings SQLite",
+    ("headwater/__init__.py", "importlib.metadata"): "few ask for the version, and it loads the parser of mails",
     ("headwater/app.py", "headwater.runner"): "the runner puts the server beside the application",
     ("headwater/__init__.py", "headwater.app"): "who only uses the log does not need the engine",
     ("headwater/published.py", "headwater.engine.querying"): "DuckDB takes a tenth of a second to import",
     ("headwater/cli/demo.py", "headwater.demo.supervisor"): "only the demo needs a driver of PostgreSQL",
+    ("headwater/cli/log_iceberg.py", "headwater.connectors.registry"): "no other command of a log needs connectors",
     ("headwater/app.py", "headwater.spark.session"): "Spark takes a second to import, and readers do not need it",
     ("headwater/app.py", "headwater.spark.frames"): "Spark takes a second to import, and readers do not need it",
     ("headwater/app.py", "headwater.spark.starting"): "Spark takes a second to import, and readers do not need it",
