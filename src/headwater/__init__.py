@@ -1,7 +1,6 @@
 """Headwater: every change in one replayable log, and everything else derived from it."""
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from headwater import errors
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from headwater import sinks
     from headwater.app import App
     from headwater.log.opening import open_log as open  # noqa: A004
+
+    __version__: str
 
 __all__ = [
     "START",
@@ -48,11 +49,16 @@ __all__ = [
     "sinks",
 ]
 
-__version__ = version("headwater")
-
 
 def __getattr__(name: str) -> Any:
-    """`App`, `open` and `sinks` are imported when first asked for: programs without them do not load them."""
+    """`App`, `open` and `sinks` are imported when first asked for: programs without them do not load them.
+
+    So is what looks up the version: it loads the parser of mails.
+    """
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("headwater")
     if name == "App":
         from headwater.app import App
 

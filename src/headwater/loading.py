@@ -17,6 +17,8 @@ from headwater.app import App
 from headwater.errors import HeadwaterError, UsageError
 from headwater.log.opening import Opening, opened_as
 
+PANEL = "Applications"
+"""Where help lists the commands that take an application."""
 MODULE = "__headwater__"
 """What the file's `__name__` is: neither that of a module that others could import, nor `__main__`."""
 

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,14 +25,6 @@ app.topic("orders", "id bigint, country string, amount decimal(12,2)", key="id")
 app.function("shouted", lambda text: pc.utf8_upper(text), "string")
 app.view("revenue", "SELECT shouted(country) AS country, sum(amount) AS revenue FROM orders GROUP BY 1")
 """
-
-
-@pytest.fixture(autouse=True)
-def interruptible() -> Iterator[None]:
-    """Programs started here end with Ctrl-C, even if the tests run in the background, where it is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

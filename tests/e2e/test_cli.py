@@ -22,14 +22,6 @@ HEADWATER = str(Path(sys.executable).parent / "headwater")
 SECONDS_MAX = 60
 
 
-@pytest.fixture(autouse=True)
-def interruptible() -> Iterator[None]:
-    """Programs started here end with Ctrl-C, even if the tests run in the background, where it is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
     with EmbeddedLog(tmp_path / "data", upkeep=False) as opened:

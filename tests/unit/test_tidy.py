@@ -22,10 +22,12 @@ MACHINE_PATH = re.compile(r"(?<![\w.~:])/(?:home|root|work|Users)/\w")
 # (module, imported name): why it is imported only when it is used.
 LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("headwater/__init__.py", "headwater.log.opening"): "the log that is in a directory brings SQLite",
+    ("headwater/__init__.py", "importlib.metadata"): "few ask for the version, and it loads the parser of mails",
     ("headwater/app.py", "headwater.runner"): "the runner puts the server beside the application",
     ("headwater/__init__.py", "headwater.app"): "who only uses the log does not need the engine",
     ("headwater/published.py", "headwater.engine.querying"): "DuckDB takes a tenth of a second to import",
     ("headwater/cli/demo.py", "headwater.demo.supervisor"): "only the demo needs a driver of PostgreSQL",
+    ("headwater/cli/log_iceberg.py", "headwater.connectors.registry"): "no other command of a log needs connectors",
     ("headwater/app.py", "headwater.spark.session"): "Spark takes a second to import, and readers do not need it",
     ("headwater/app.py", "headwater.spark.frames"): "Spark takes a second to import, and readers do not need it",
     ("headwater/app.py", "headwater.spark.starting"): "Spark takes a second to import, and readers do not need it",
@@ -108,9 +110,10 @@ def source_files() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
 
 
-def source_trees() -> Iterator[tuple[str, ast.Module]]:
-    for path in source_files():
-        yield str(path.relative_to(SOURCE)), ast.parse(path.read_text(), path)
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    """The parsed modules of the package, by their paths."""
+    return {str(path.relative_to(SOURCE)): ast.parse(path.read_text(), path) for path in source_files()}
 
 
 def tracked_files() -> list[Path]:
@@ -142,26 +145,26 @@ def test_modules_are_short() -> None:
     assert {name: lines for name, lines in lengths.items() if lines > MODULE_LINES_MAX} == {}
 
 
-def test_functions_are_short() -> None:
-    assert [f"{name}: {found}" for name, tree in source_trees() for found in long_functions(tree)] == []
+def test_functions_are_short(trees: dict[str, ast.Module]) -> None:
+    assert [f"{name}: {found}" for name, tree in trees.items() for found in long_functions(tree)] == []
 
 
-def test_modules_open_with_a_sentence() -> None:
-    assert [name for name, tree in source_trees() if not opens_with_a_sentence(tree)] == []
+def test_modules_open_with_a_sentence(trees: dict[str, ast.Module]) -> None:
+    assert [name for name, tree in trees.items() if not opens_with_a_sentence(tree)] == []
 
 
-def test_imports_stand_at_the_top() -> None:
-    found = {(name, imported) for name, tree in source_trees() for imported in late_imports(tree)}
+def test_imports_stand_at_the_top(trees: dict[str, ast.Module]) -> None:
+    found = {(name, imported) for name, tree in trees.items() for imported in late_imports(tree)}
     assert found == set(LATE_IMPORTS)
 
 
-def test_kernels_are_not_asked_what_they_are() -> None:
-    outside = [(name, tree) for name, tree in source_trees() if not name.startswith("headwater/views/")]
+def test_kernels_are_not_asked_what_they_are(trees: dict[str, ast.Module]) -> None:
+    outside = [(name, tree) for name, tree in trees.items() if not name.startswith("headwater/views/")]
     assert [f"{name}: {found}" for name, tree in outside for found in asked_kinds(tree)] == []
 
 
-def test_objects_of_catalyst_are_looked_into_in_one_package() -> None:
-    outside = [(name, tree) for name, tree in source_trees() if not name.startswith(CATALYST)]
+def test_objects_of_catalyst_are_looked_into_in_one_package(trees: dict[str, ast.Module]) -> None:
+    outside = [(name, tree) for name, tree in trees.items() if not name.startswith(CATALYST)]
     assert [name for name, tree in outside if holds_java(tree)] == []
 
 

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headwater.cli.app_argument import Application
-from headwater.cli.app_run import PANEL
+from headwater.cli.app_argument import PANEL, Application
 from headwater.cli.arguments import Json, examples
 from headwater.cli.failures import ALARM
 from headwater.cli.output import Column, alarm, count, folding, number, print_json, print_table, say

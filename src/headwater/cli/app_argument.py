@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 
+PANEL = "Applications"
+"""Where help lists the commands that take an application."""
+
 Application = Annotated[
     str,
     typer.Argument(

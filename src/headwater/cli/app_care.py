@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headwater.app import App
-from headwater.cli.app_argument import Application
+from headwater.cli.app_argument import PANEL, Application
 from headwater.cli.app_progress import steps
-from headwater.cli.app_run import PANEL
 from headwater.cli.arguments import Json, Yes, ask, examples
 from headwater.cli.failures import FAILED
 from headwater.cli.output import Column, complain, count, folding, number, print_json, print_line, print_table, say

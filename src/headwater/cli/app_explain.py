@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.app_argument import Application
+from headwater.cli.app_argument import PANEL, Application
 from headwater.cli.app_progress import steps
-from headwater.cli.app_run import PANEL
 from headwater.cli.arguments import examples
 from headwater.cli.output import print_json, print_line
 from headwater.loading import check_topics, load

@@ -13,8 +13,7 @@ import pyarrow.types as pat
 import typer
 
 from headwater.app import App
-from headwater.cli.app_argument import Application
-from headwater.cli.app_run import PANEL
+from headwater.cli.app_argument import PANEL, Application
 from headwater.cli.arguments import Json, examples
 from headwater.cli.output import Column, count, print_table, say, warn
 from headwater.cli.values import readable

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from types import FrameType
-from typing import Annotated, Self
+from typing import Annotated
 
 import typer
 
 from headwater.app import App
-from headwater.cli.app_argument import Application
+from headwater.cli.app_argument import PANEL, Application
 from headwater.cli.app_progress import display, steps
 from headwater.cli.app_standby import stand_by
 from headwater.cli.arguments import examples
+from headwater.cli.ending import Ending
 from headwater.cli.failures import INTERRUPTED
 from headwater.cli.output import complain, say
 from headwater.cli.progress import Bar
@@ -26,9 +25,6 @@ from headwater.errors import HeadwaterError, InternalError, SparkStopped, UsageE
 from headwater.loading import load
 from headwater.runner import Run
 from headwater.server.running import HOST
-
-PANEL = "Applications"
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def register(app: typer.Typer) -> None:
@@ -178,41 +174,3 @@ def _told(app: App, batches: Iterator[Progress]) -> Iterator[Progress]:
             for view, reason in app.not_kept.items():
                 complain(f"View {view!r} is not kept up to date, the others are: {reason}")
         yield progress
-
-
-class Ending:
-    """Knows whether somebody wants the program to end: at once, or, while it is patient, when a batch is done."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self._patient = False
-        self._before = {each: signal.getsignal(each) for each in _SIGNALS}
-
-    def install(self) -> None:
-        """Answers the signals from now on."""
-        for each in _SIGNALS:
-            if self._before[each] is not signal.SIG_IGN:  # as a shell starts a program in the background
-                signal.signal(each, self._note)
-
-    def __enter__(self) -> Self:
-        self.install()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for each, handler in self._before.items():
-            signal.signal(each, handler)
-
-    @contextmanager
-    def patient(self) -> Iterator[None]:
-        """Within it, only the second signal is answered at once."""
-        self._patient = True
-        try:
-            yield
-        finally:
-            self._patient = False
-
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
-        again, self.asked = self.asked, True
-        if again or not self._patient:
-            raise KeyboardInterrupt
-        say("Ending after the running batch, if there is one; Ctrl-C again ends at once, and loses nothing either.")

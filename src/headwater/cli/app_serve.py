@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from headwater.cli.app_argument import Application
-from headwater.cli.app_run import PANEL, Ending
+from headwater.cli.app_argument import PANEL, Application
 from headwater.cli.arguments import Json, examples
+from headwater.cli.ending import Ending
 from headwater.cli.output import Column, print_json, print_line, print_table, say
 from headwater.cli.serving import Certificate, Host, Key, LimitOptions, Port, address_of
 from headwater.cli.showing import Showing

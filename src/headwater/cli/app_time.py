@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.app_argument import Application
-from headwater.cli.app_run import PANEL
+from headwater.cli.app_argument import PANEL, Application
 from headwater.cli.arguments import examples
 from headwater.cli.output import Column, folding, number, print_json, print_table, say
 from headwater.cli.quantities import format_age

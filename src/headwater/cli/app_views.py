@@ -10,6 +10,7 @@ import typer
 from headwater.cli.app_argument import Application
 from headwater.cli.app_progress import build_line
 from headwater.cli.arguments import Json, examples
+from headwater.cli.families import Family
 from headwater.cli.output import Column, count, number, print_json, print_line, print_table, say
 from headwater.cli.values import readable
 from headwater.engine.candidates import SAMPLES, Candidate, ViewDiff
@@ -24,7 +25,12 @@ ViewName = Annotated[str, typer.Argument(metavar="VIEW", help="The view.", show_
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands."""
+    """Adds the family."""
+    family = typer.Typer(
+        cls=Family,
+        no_args_is_help=True,
+        help="Compare changed views with those that readers see, and switch to them.",
+    )
     for command, *lines in (
         (status, "headwater views status app.py", "headwater views status app.py --json"),
         (diff, "headwater views diff app.py revenue", "headwater views diff app.py revenue --key country --json"),
@@ -32,7 +38,8 @@ def register(app: typer.Typer) -> None:
         (rollback, "headwater views rollback app.py"),
         (discard, "headwater views discard app.py"),
     ):
-        app.command(rich_help_panel=PANEL, epilog=examples(*lines))(command)
+        family.command(rich_help_panel=PANEL, epilog=examples(*lines))(command)
+    app.add_typer(family, name="views")
 
 
 def status(application: Application, *, as_json: Json = False) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from headwater.app import App
 from headwater.cli.app_argument import Application
-from headwater.cli.app_run import Ending
 from headwater.cli.arguments import Json, Yes, ask, examples
+from headwater.cli.ending import Ending
 from headwater.cli.failures import ALARM, FAILED
+from headwater.cli.families import Family
 from headwater.cli.output import (
     Column,
     alarm,
@@ -43,8 +44,22 @@ SourceName = Annotated[
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="The table, or its topic.", show_default=False)]
 
 
+class CaptureFamily(Family):
+    """`headwater capture app.py` is `headwater capture run app.py`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["run", *args]
+        return list(super().parse_args(ctx, args))
+
+
 def register(app: typer.Typer) -> None:
-    """Adds the commands."""
+    """Adds the family."""
+    family = typer.Typer(
+        cls=CaptureFamily,
+        no_args_is_help=True,
+        help="Bring the tables of databases into the log. `headwater capture app.py` runs it.",
+    )
     for command, *lines in (
         (run, "headwater capture run app.py", "headwater capture app.py"),
         (check, "headwater capture check app.py"),
@@ -59,7 +74,8 @@ def register(app: typer.Typer) -> None:
         (audit, "headwater capture audit app.py", "headwater capture audit app.py --repair"),
         (drop, "headwater capture drop app.py --yes"),
     ):
-        app.command(rich_help_panel=PANEL, epilog=examples(*lines))(command)
+        family.command(rich_help_panel=PANEL, epilog=examples(*lines))(command)
+    app.add_typer(family, name="capture")
 
 
 def run(application: Application) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.app_run import PANEL
+from headwater.cli.app_argument import PANEL
 from headwater.cli.arguments import examples
 from headwater.server.running import PORT
 

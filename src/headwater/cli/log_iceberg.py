@@ -9,7 +9,6 @@ import typer
 
 from headwater.cli.arguments import Directory, Json, TopicName, examples, open_existing
 from headwater.cli.output import count, hint, print_json, say
-from headwater.connectors.registry import register_iceberg
 
 PANEL = "Care"
 
@@ -42,6 +41,9 @@ def iceberg(
 
     Compacted and deleted segments leave the table. A topic with an archive gives the objects in it.
     """
+    # Connectors load half of headwater, which no other command of a log needs.
+    from headwater.connectors.registry import register_iceberg
+
     with open_existing(directory) as log:
         done = register_iceberg(log, topic, catalog=catalog, table=table, warehouse=warehouse)
         unsealed = sum(segment.rows for segment in log.maintenance.segments(topic) if segment.state != "sealed")

@@ -13,6 +13,7 @@ from headwater.app import App
 from headwater.cli.app_argument import Application
 from headwater.cli.arguments import Json, Yes, ask, examples
 from headwater.cli.failures import ALARM, FAILED
+from headwater.cli.families import Family
 from headwater.cli.output import (
     Column,
     alarm,
@@ -43,8 +44,13 @@ SinkName = Annotated[str, typer.Argument(metavar="NAME", help="The sink's name."
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands."""
-    app.command("list", rich_help_panel=PANEL, epilog=examples("headwater sink list app.py"))(list_sinks)
+    """Adds the family."""
+    family = typer.Typer(
+        cls=Family,
+        no_args_is_help=True,
+        help="List the sinks of an application, check progress, pause, resume, audit, repair, reset and drop them.",
+    )
+    family.command("list", rich_help_panel=PANEL, epilog=examples("headwater sink list app.py"))(list_sinks)
     for command, *lines in (
         (status, "headwater sink status app.py", "headwater sink status app.py search --json"),
         (pause, "headwater sink pause app.py search"),
@@ -53,7 +59,8 @@ def register(app: typer.Typer) -> None:
         (reset, "headwater sink reset app.py search --yes"),
         (drop, "headwater sink drop app.py search --yes"),
     ):
-        app.command(rich_help_panel=PANEL, epilog=examples(*lines))(command)
+        family.command(rich_help_panel=PANEL, epilog=examples(*lines))(command)
+    app.add_typer(family, name="sink")
 
 
 def list_sinks(application: Application, *, as_json: Json = False) -> None:

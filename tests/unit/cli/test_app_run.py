@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from headwater.app import App
-from headwater.cli.app_run import Ending
+from headwater.cli.ending import Ending
 from headwater.engine import presence
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.definition import Definition

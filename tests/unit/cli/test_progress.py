@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
 from rich.console import Console
@@ -35,14 +34,6 @@ def test_a_bar_appears_if_it_takes_long_and_somebody_looks(
     assert ("25%" in shown.getvalue()) is seen
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Ctrl-C raises, even if the tests run in the background, where it is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def interrupt(reached: list[str], *names: str) -> None:
     """A Ctrl-C, then a step, for each name."""
     with uninterrupted():
@@ -51,7 +42,6 @@ def interrupt(reached: list[str], *names: str) -> None:
             reached.append(name)
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_a_ctrl_c_is_put_off_until_the_end() -> None:
     reached: list[str] = []
     with pytest.raises(KeyboardInterrupt):
@@ -60,7 +50,6 @@ def test_a_ctrl_c_is_put_off_until_the_end() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_a_second_ctrl_c_is_not_put_off() -> None:
     reached: list[str] = []
     with pytest.raises(KeyboardInterrupt):
@@ -68,7 +57,6 @@ def test_a_second_ctrl_c_is_not_put_off() -> None:
     assert reached == ["the first"]
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_a_program_that_ignores_ctrl_c_goes_on_ignoring_it() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     reached: list[str] = []
