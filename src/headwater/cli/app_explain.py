@@ -13,7 +13,7 @@ from headwater.cli.arguments import examples
 from headwater.cli.output import print_json, print_line
 
 ViewName = Annotated[
-    str | None, typer.Argument(metavar="VIEW", help="Only this view; otherwise all.", show_default=False)
+    str | None, typer.Argument(metavar="VIEW", help="Only this view; all by default.", show_default=False)
 ]
 
 

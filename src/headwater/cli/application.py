@@ -129,15 +129,13 @@ app = typer.Typer(
 log = typer.Typer(
     cls=Family,
     no_args_is_help=True,
-    help="Create, fill, read and look after a log. A directory is a log; there is no server to run.",
+    help="Create, fill, read and maintain a log. A directory is a log; there is no server to run.",
 )
 for command in (app_run, app_serve, app_query, app_explain, app_time, app_alerts, app_care, demo):
     command.register(app)
 for family in (log_topics, log_append, log_read, log_groups, log_care, log_iceberg):
     family.register(log)
-groups_family = typer.Typer(
-    cls=Family, no_args_is_help=True, help="List consumer groups, show where they are, move and delete them."
-)
+groups_family = typer.Typer(cls=Family, no_args_is_help=True, help="List, show, move and delete consumer groups.")
 log_groups.register_groups(groups_family)
 log.add_typer(groups_family, name="groups", rich_help_panel=log_groups.PANEL)
 capture_family = typer.Typer(
@@ -172,7 +170,7 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer hands it over 
 def _root(
     *,
     version_wanted: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass
