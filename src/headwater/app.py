@@ -156,7 +156,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         """
         check_name("view", name)
         if name in self._views:
-            raise UsageError(f"There are two views called {name!r}.", hint="Give one of them another name.")
+            raise UsageError(f"There is already a view named {name!r}.", hint="Give one of them another name.")
         if on_error not in ("fail", "dead_letter"):
             raise UsageError(
                 f"Invalid on_error={on_error!r}: expected 'fail' or 'dead_letter'.", hint="Use 'fail' or 'dead_letter'."
@@ -427,8 +427,8 @@ class App(Published, Alerting, Receiving, Functions, Timed):
             built, excluded = store.generation(snapshot.generation), store.excluded(snapshot.generation)
         if not runtime.defines(built.definition):
             raise UsageError(
-                "The views are defined otherwise now than when they were built.",
-                hint="Run the application first, so that they are rebuilt.",
+                "The views' definitions have changed since they were built.",
+                hint="Run the application first to rebuild them.",
             )
         remembered = Remembered(self.log, self.name, snapshot.generation, built.definition)
         return runtime.verify(view, snapshot.tables[view], snapshot.position, excluded, remembered)
@@ -453,7 +453,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         from headwater.spark.frames import dataframe, topic_rows
 
         if at is not None and at_least is not None:
-            raise UsageError("A DataFrame is read at a position or at_least at one, not both.")
+            raise UsageError("A DataFrame takes either at or at_least, not both.")
         if name not in self._views:
             return dataframe(self._spark, topic_rows(self.log, name, at_least=at_least, at=at))
         return dataframe(self._spark, self.read(name, at_least=at_least, at=at, timeout=timeout))

@@ -68,7 +68,7 @@ class Published:
         check_position(at_least)
         check_position(at)
         if at is not None and at_least is not None:
-            raise UsageError("Views are read at a position or at_least at one, not both.")
+            raise UsageError("A read takes either at or at_least, not both.")
         for view in views or ():
             self._check_kept(view)
             if view not in self._views and self.published() is None:

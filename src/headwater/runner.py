@@ -61,7 +61,7 @@ def serving(
 
     with Keeper(make, address, tell) as server:
         if address.is_public and address.certificate is None:
-            report.warn("Tokens and records travel in the clear: use --tls-certificate, or a proxy that does.")
+            report.warn("Tokens and records are sent unencrypted: use --tls-certificate, or a proxy with TLS.")
         report.say(f"Serving {app.name} at {server.url}")
         yield server
 
@@ -167,7 +167,7 @@ class Run:
                 if needs_person(error):
                     self._fail(error)
                     return
-                self._report.warn(f"The pipeline has failed: {message_of(error)} It is started again.")
+                self._report.warn(f"The pipeline has failed: {message_of(error)} It will be restarted.")
                 self._wait(self._pipeline.fail(error))
                 self._app.close_pipeline()
             else:
@@ -256,7 +256,7 @@ def address_of(text: str | None) -> Address:
         return Address(HOST, PORT if is_free(HOST, PORT) else 0)
     host, _, port = text.rpartition(":")
     if not port.isdigit():
-        raise UsageError(f"{text!r} is no address to serve at.", hint="Write it as 127.0.0.1:8580.")
+        raise UsageError(f"{text!r} is not an address to serve at.", hint="Write it as 127.0.0.1:8580.")
     return Address(host or HOST, int(port))
 
 

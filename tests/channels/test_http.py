@@ -165,7 +165,7 @@ def test_only_public_addresses_are_sent_to() -> None:
         Http("http://localhost/x")
     sender = Http("https://localhost:1/x").open()
     notice = Notice("n", "v", "added", "", {}, "1", "2026-01-01T00:00:00Z")
-    with pytest.raises(TargetFailed, match="no public address") as raised:
+    with pytest.raises(TargetFailed, match="not a public address") as raised:
         sender.send(Message("i", (notice,)))
     assert raised.value.kind == "refused"
 
@@ -196,8 +196,8 @@ def test_values_are_escaped_as_the_type_needs_it(
         ({"body": "<$x>", "content_type": "text/html", "on": "fired"}, "Invalid on='fired'"),
         ({"body": "{}", "on": []}, "no event"),
         ({"body": {"a": "$"}}, "begins no placeholder"),
-        ({"body": {"a": 1}, "content_type": "text/plain"}, "is a text"),
-        ({"body": "{}", "headers": {"Authorization": f"{HUSH}\r\nx: y"}}, "no header has"),
+        ({"body": {"a": 1}, "content_type": "text/plain"}, "must be text"),
+        ({"body": "{}", "headers": {"Authorization": f"{HUSH}\r\nx: y"}}, "headers cannot have"),
         ({"body": "{}", "headers": {"Host": HUSH}}, "is set by the sender"),
     ],
 )

@@ -170,7 +170,7 @@ def test_tls_and_a_login_with_a_password_from_the_environment(
         channel = Mail(OPS, smtp=url, password=Secret.env("MAIL_PASSWORD"), ca_file=made[0])
         channel.open().send(message("k"))
         assert box.secure == [True]
-        with pytest.raises(TargetFailed, match=r"certificate of localhost:.* is wrong") as raised:
+        with pytest.raises(TargetFailed, match=r"certificate of localhost:.* is not valid") as raised:
             Mail(OPS, smtp=url, password=Secret.env("MAIL_PASSWORD")).open().send(message("k"))
         assert raised.value.kind == "refused"
         with pytest.raises(TargetFailed, match="answers 535 to the login"):
@@ -215,12 +215,12 @@ def test_a_server_that_is_away_is_waited_for(view: Keyed) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"to": "nobody"}, "is not a mail address"),
+        ({"to": "nobody"}, "is not an email address"),
         ({"to": []}, "needs a recipient"),
-        ({"smtp": f"http://x:{HUSH}@host"}, "URL of an SMTP server is wrong"),
-        ({"smtp": f"smtp://x:{HUSH}@host:port"}, "URL of an SMTP server is wrong"),
+        ({"smtp": f"http://x:{HUSH}@host"}, "URL of the SMTP server is not valid"),
+        ({"smtp": f"smtp://x:{HUSH}@host:port"}, "URL of the SMTP server is not valid"),
         ({"smtp": f"smtp://x:{HUSH}@host", "tls": "none"}, "only sent over TLS"),
-        ({"smtp": "smtp://x@host"}, "a user and no password"),
+        ({"smtp": "smtp://x@host"}, "a user but no password"),
         ({"tls": "ssl"}, "Invalid tls='ssl'"),
         ({"digest": "soon"}, "Invalid digest"),
         ({"on": "sent"}, "Invalid on='sent'"),

@@ -116,7 +116,7 @@ def test_a_verification_that_finds_something_or_fails(page: Page, tmp_path: Path
 
     def verify(view: str) -> dict[str, object]:
         if view == "visits":
-            raise UsageError("The views are defined otherwise now.", hint="Run the application first.")
+            raise UsageError("The views' definitions have changed.", hint="Run the application first.")
         return found
 
     with staged(tmp_path, verify=verify) as stage:

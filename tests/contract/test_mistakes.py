@@ -96,7 +96,7 @@ def test_creating_the_same_topic_again_says_that_it_is_the_same(log: Log, topic:
         log.create(topic, SCHEMA, key="id")
     assert caught.value.same
     assert "exist_ok=True" in caught.value.hint
-    with pytest.raises(TopicExists, match="another definition"):
+    with pytest.raises(TopicExists, match="a different definition"):
         log.create(topic, "id bigint", key="id")
 
 

@@ -99,7 +99,7 @@ def test_columns_of_another_type_are_told(tmp_path: Path) -> None:
         catalog.create_namespace("shop")
         columns = pa.schema([("key", pa.string()), ("text", pa.string())])
         catalog.create_table("shop.v", columns, location=f"file://{tmp_path}/mine")
-    with pytest.raises(TargetFailed, match="has other columns"):
+    with pytest.raises(TargetFailed, match="has different columns"):
         Bringer(made(tmp_path), ["key"]).bring(texts({1: "one"}))
 
 

@@ -280,7 +280,7 @@ def test_a_delivery_whose_end_was_not_heard_is_not_brought_twice(made: Format) -
 
 def test_rows_of_others_are_left_alone(made: Format) -> None:
     made.foreign(texts({1: "mine"}))
-    with pytest.raises(TargetFailed, match="no sink has put there") as raised:
+    with pytest.raises(TargetFailed, match="no sink wrote") as raised:
         Bringer(made.target(), ["key"]).bring(texts({2: "two"}))
     assert raised.value.kind == "refused"
     Bringer(made.target(replace=True), ["key"]).bring(texts({2: "two"}))

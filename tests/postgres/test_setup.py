@@ -38,7 +38,7 @@ def missing(make: Make, *tables: str, **options: Any) -> str:
 
 def test_what_would_capture_nothing_is_an_error(source: Source, make: Make) -> None:
     source.execute("CREATE TABLE orders (id int4 PRIMARY KEY)")
-    assert "'order': there is none of this name" in missing(make, "order")
+    assert "'order': it does not exist" in missing(make, "order")
     assert "no table matches" in missing(make, "x*")
     assert "schema 'nope'" in missing(make, "orders", schemas=["nope"])
     with pytest.raises(UsageError, match="captures nothing"):

@@ -443,7 +443,7 @@ def test_a_session_in_the_way(source: Source, log: Log, make: Make, server: Serv
         waiting, said = make("t", "u"), list[str]()
         waiting._bootstrap._say = said.append
         with keeping(waiting) as beside:
-            wait_for(lambda: any("waits for transactions" in text for text in said))
+            wait_for(lambda: any("is waiting for transactions" in text for text in said))
         assert beside.failure is None, "who does not want to wait, can end it"
         thread = threading.Thread(target=catch_up, args=(capture, source))
         thread.start()
@@ -471,7 +471,7 @@ def test_somebody_drops_a_topic(source: Source, log: Log, make: Make) -> None:
     log.drop(topics["t"])
     log.drop(capture.options.names.history)
     capture = make("t", "e")
-    capture.run(lambda _: ("public.t", "topic made again", "somebody has dropped it") in history(capture))
+    capture.run(lambda _: ("public.t", "topic recreated", "it was dropped") in history(capture))
     source.execute("DELETE FROM t WHERE id = 1; INSERT INTO e VALUES (3)")
     catch_up(capture, source)
     assert_same(source, log, capture, ["t"])

@@ -118,7 +118,7 @@ def test_views_that_changed_are_not_compared_with_what_they_were(file: Path) -> 
     finally:
         changed.write_text(before)
     assert code == 2
-    assert "The views are defined otherwise now than when they were built." in err
+    assert "The views' definitions have changed since they were built." in err
 
 
 def test_a_view_that_is_new_does_not_keep_the_others_from_being_verified(file: Path) -> None:

@@ -304,5 +304,5 @@ def test_a_run_serves_where_it_is_told_to(app: App, program: Program) -> None:
     report = Noting()
     app.run(lambda _: app.stop(), serve="127.0.0.1:0", report=report)
     assert report.said[0].startswith("Serving shop at http://localhost:")
-    with pytest.raises(UsageError, match="no address"):
+    with pytest.raises(UsageError, match="not an address"):
         app.run(serve="here")

@@ -41,7 +41,7 @@ def test_this_machine_is_not_sent_to_unless_it_is_allowed() -> None:
         failure = post(receiver.url.replace("http:", "https:"), allow_private=False)
         assert failure is not None
         assert failure.kind == "refused"
-        assert "which is no public address" in failure.reason
+        assert "which is not a public address" in failure.reason
         assert receiver.came == []
 
 

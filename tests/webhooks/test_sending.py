@@ -161,7 +161,7 @@ def test_an_address_that_is_not_allowed_pauses_it(directory: Path, driver: Drive
     publish(driver, ("three", 1))
     with sending(directory, receiver.url, poster=barred) as made:
         until(made.gave_up)
-        assert "which is no public address" in str(made.status().error)
+        assert "which is not a public address" in str(made.status().error)
     assert receiver.came == []
 
 

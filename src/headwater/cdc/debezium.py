@@ -43,7 +43,7 @@ def from_debezium(line: bytes | str, schema: pa.Schema, key: Sequence[str]) -> I
     try:
         event = strict_json.loads(line, parse_float=Decimal)
     except strict_json.DuplicateKey as error:
-        raise UsageError(f"{error}.", hint="Every name stands once in an object.") from error
+        raise UsageError(f"{error}.", hint="Use each name only once in an object.") from error
     except ValueError as error:
         raise UsageError(f"This is not JSON: {error}.", hint="One change event per line.") from error
     described = isinstance(event, dict) and "payload" in event and "schema" in event
@@ -51,7 +51,7 @@ def from_debezium(line: bytes | str, schema: pa.Schema, key: Sequence[str]) -> I
     if payload is None:
         return
     if not isinstance(payload, dict) or "op" not in payload:
-        raise UsageError("This is no change event of Debezium: it has no 'op'.", hint="One change event per line.")
+        raise UsageError("This is not a Debezium change event: it has no 'op'.", hint="One change event per line.")
     if payload["op"] in ("t", "m"):
         return
     types = _types(event["schema"]) if described else {}

@@ -63,7 +63,7 @@ def _print(
         print_table([Column("alert"), Column("key"), number("fired"), folding("row")], lines)
     if recent:
         say("")
-        say("Newest of the history:")
+        say("Newest in the history:")
         lines = [(one["at"], one["alert"], one["key"], one["event"]) for one in recent]
         print_table([Column("at"), Column("alert"), Column("key"), Column("event")], lines)
 

@@ -40,7 +40,8 @@ def register(app: typer.Typer) -> None:
 def verify(
     application: Application,
     views: Annotated[
-        list[str] | None, typer.Argument(metavar="VIEW...", help="The views; otherwise all.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="VIEW...", help="The views to verify; all by default.", show_default=False),
     ] = None,
     *,
     as_json: Json = False,
@@ -125,7 +126,7 @@ def state(
     application: Application,
     *,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Delete it all: the next run rebuilds the views from the log.")
+        bool, typer.Option("--delete", help="Delete all state; the next run rebuilds the views from the log.")
     ] = False,
     yes: Yes = False,
     as_json: Json = False,
@@ -153,7 +154,7 @@ def state(
         )
         return
     if not generations:
-        say("There is no state: the application did not run yet.")
+        say("There is no state: the application has not run yet.")
         return
     print_table(
         [Column("generation"), Column("status"), number("batches"), number("position"), Column("made")],

@@ -13,7 +13,7 @@ from headwater.cli.output import print_json, print_line
 from headwater.loading import check_topics, load
 
 ViewName = Annotated[
-    str | None, typer.Argument(metavar="VIEW", help="Only this view; otherwise all.", show_default=False)
+    str | None, typer.Argument(metavar="VIEW", help="Only this view; all by default.", show_default=False)
 ]
 
 

@@ -37,13 +37,13 @@ def register(app: typer.Typer) -> None:
 
 def query(
     application: Application,
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="One statement that reads.", show_default=False)],
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="A single read-only statement.", show_default=False)],
     *,
     at_least: Annotated[
         int | None,
-        typer.Option(min=0, metavar="POSITION", help="Wait until the views have come to this position of the log."),
+        typer.Option(min=0, metavar="POSITION", help="Wait until the views have reached this position of the log."),
     ] = None,
-    timeout: Annotated[str, typer.Option(metavar="DURATION", help="How long --at-least waits.")] = "30s",
+    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Maximum wait for --at-least.")] = "30s",
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
 ) -> None:
@@ -56,7 +56,7 @@ def query(
     `headwater run` is at work.
     """
     if as_json and as_csv:
-        raise UsageError("--json and --csv are two ways to print.", hint="Use one of them.")
+        raise UsageError("--json and --csv cannot be combined.", hint="Use one of them.")
     position = None if at_least is None else Position.parse(str(at_least))
     with load(application) as app:
         if position is None and app.published() is None:

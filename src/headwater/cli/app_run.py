@@ -39,7 +39,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per batch.")] = False,
     standby: Annotated[
         bool,
-        typer.Option("--standby", help="Wait, with Spark started, until no other run is left; then take over."),
+        typer.Option("--standby", help="Start Spark, wait until no other run is left, then take over."),
     ] = False,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take over from another run of the application, which ends.")
@@ -67,7 +67,7 @@ def run(
     """
     if standby and (once or take_over):
         other = "--once" if once else "--take-over"
-        raise UsageError(f"{other} and --standby exclude each other.", hint="Leave one of them out.")
+        raise UsageError(f"{other} and --standby cannot be combined.", hint="Leave one of them out.")
     with (
         _loaded(application, alone=not (standby or take_over)) as app,
         Ending() as ending,
@@ -163,7 +163,7 @@ def _watch(app: App, running: Run, ending: Ending, *, as_json: bool) -> Progress
             expected = isinstance(error, HeadwaterError) and not lost
             if expected or not ending.asked:
                 raise
-            say("Ended in the middle of a batch, of which nothing has happened.")
+            say("Stopped in the middle of a batch, which had no effect.")
     return progress
 
 

@@ -69,11 +69,9 @@ def token(
     *,
     scope: Annotated[
         Literal["read", "write", "admin"],
-        typer.Option(help="What the token allows; who may write may read, and an admin everything."),
+        typer.Option(help="What the token allows: write includes read, and admin includes everything."),
     ] = "read",
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What the token is called; otherwise its scope.")
-    ] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="The token's name; its scope by default.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List tokens (secrets are never shown).")] = False,
     revoke: Annotated[
         str | None, typer.Option(metavar="NAME", help="Revoke a token (takes effect within 1 s).")
@@ -85,7 +83,7 @@ def token(
     As soon as there is a token, every request needs one: Authorization: Bearer TOKEN.
     """
     if listed and revoke is not None:
-        raise UsageError("--list and --revoke are two different things.", hint="Use one of them.")
+        raise UsageError("--list and --revoke cannot be combined.", hint="Use one of them.")
     with load(application, "refuse" if listed or revoke is not None else "create") as app:
         tokens = Tokens(app.directory)
         if listed:

@@ -60,7 +60,7 @@ def status(application: Application, *, as_json: Json = False) -> None:
         kind = "Former" if found.is_former else "New"
         say(f"{kind} versions of {', '.join(found.views)} are up to date at position {found.position}: {decision}.")
     else:
-        say("No views are being built, and none wait for a decision.")
+        say("No views are being built or waiting for a decision.")
 
 
 def diff(
@@ -72,7 +72,7 @@ def diff(
         typer.Option(
             "--key",
             metavar="COLUMN",
-            help="The columns by which rows belong together; otherwise the view's key, or its first column.",
+            help="The columns that match up rows; by default the view's key, or its first column.",
             show_default=False,
         ),
     ] = None,
@@ -106,7 +106,7 @@ def _print_counts(found: ViewDiff) -> None:
             say(f"Columns {title}: {', '.join(names)}. Only the others are compared.")
 
 
-Wait = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long it may take.")]
+Wait = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0, help="Maximum wait.")]
 _WAIT = DECISION.total_seconds()
 
 

@@ -95,7 +95,7 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer hands it over 
 def _root(
     *,
     version_wanted: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass

@@ -14,7 +14,7 @@ from headwater.log.port import Log
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of the log.", show_default=False)]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 def open_existing(directory: Path, *, upkeep: bool = False) -> Log:
@@ -26,7 +26,7 @@ def open_existing(directory: Path, *, upkeep: bool = False) -> Log:
 def check_no_file(directory: Path) -> None:
     """Raises `UsageError` if something else has the name of the log's directory."""
     if directory.exists() and not directory.is_dir():
-        raise UsageError(f"{directory} is a file, not a directory.", hint="A log is a directory: name that.")
+        raise UsageError(f"{directory} is a file, not a directory.", hint="A log is a directory: pass that.")
 
 
 def examples(*lines: str) -> str:
@@ -45,7 +45,7 @@ def ask(question: str, *, yes: bool) -> None:
         if isinstance(aborted.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
         raise Declined(
-            "Nobody answered, so nothing was changed.", hint="Add --yes to continue without asking."
+            "There was no answer, so nothing was changed.", hint="Add --yes to continue without asking."
         ) from None
     if not agreed:
         raise Declined("Nothing was changed.")

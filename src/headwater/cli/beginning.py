@@ -34,7 +34,7 @@ def beginning_of(bookmark: object) -> Beginning:
     match bookmark:
         case {"records": int(records), "fingerprint": str(fingerprint)}:
             return Beginning(records, fingerprint)
-    raise UsageError("The --resume name stands for something that no append has written.", hint="Use another name.")
+    raise UsageError("The --resume name is taken by something that is not an append.", hint="Use another name.")
 
 
 class LineReading:

@@ -131,7 +131,7 @@ def snapshot(
     application: Application,
     table: TableName,
     *,
-    where: Annotated[str | None, typer.Option(metavar="SQL", help="Only rows that this condition takes.")] = None,
+    where: Annotated[str | None, typer.Option(metavar="SQL", help="Only rows that match this condition.")] = None,
     source: SourceName = None,
 ) -> None:
     """Read a table again while changes flow; whichever process captures does it. Nothing newer is overwritten."""
@@ -162,7 +162,7 @@ def resume(
 def audit(
     application: Application,
     *,
-    repair: Annotated[bool, typer.Option("--repair", help="Bring the rows that differ again.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Re-read the rows that differ.")] = False,
     source: SourceName = None,
     as_json: Json = False,
 ) -> None:

@@ -33,7 +33,7 @@ def as_records(log: Log, topic: str, batch: InputBatch) -> tuple[list[dict[str, 
 def _tombstones(log: Log, topic: str, key: tuple[str, ...], before: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One for every key that the topic has, or gets with the records before."""
     if not key:
-        raise UsageError("The table was emptied, and its topic has no key by which its rows can go.")
+        raise UsageError("The table was truncated, but its topic has no key by which to delete its rows.")
     there = log.table(topic).select(list(key)).to_pylist()
     keys = {tuple(row[name] for name in key) for row in [*there, *before]}
     return [{**dict(zip(key, each, strict=True)), "_deleted": True, "_headers": {"op": "t"}} for each in keys]

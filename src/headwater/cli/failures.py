@@ -54,7 +54,7 @@ _HINTS: dict[type[HeadwaterError], str] = {
     PositionGone: "Read up to a later position: --to position:N.",
     GroupActive: "Stop its consumers first, or add --force: what they have not committed is refused and comes again.",
     UnknownGroup: "`headwater log groups list` lists the groups of a log.",
-    AlreadyRunning: "End it, or take over from it: `headwater run APP --take-over`. `--standby` waits for its end.",
+    AlreadyRunning: "Stop it, or take over from it: `headwater run APP --take-over`. `--standby` waits for its end.",
     DiskFull: "Nothing is lost. Free some space, or lower the retention; the log continues.",
     NotYet: "`headwater run` brings the views there; look whether it runs.",
     StateCorrupt: "`headwater state APP --delete` deletes the state: nothing is lost, the next run rebuilds it.",

@@ -89,9 +89,9 @@ def _unreadable(file: Path) -> UsageError:
     if endings and endings[-1] in _UNPACKERS:
         unpack = f"{_UNPACKERS[endings[-1]]} {file} | headwater log append DIR TOPIC"
         unpack += " --format parquet" if ".parquet" in endings else ""
-        return UsageError(only, hint=f"Unpack it on the way: {unpack}")
+        return UsageError(only, hint=f"Decompress it on the way: {unpack}")
     return UsageError(
-        f"The ending of {file} does not tell what is in it.",
+        f"The ending of {file} does not say which format it has.",
         hint="Add --format jsonl, --format parquet or --format debezium.",
     )
 

@@ -13,13 +13,11 @@ def register(app: typer.Typer) -> None:
     family = typer.Typer(
         cls=Family,
         no_args_is_help=True,
-        help="Create, fill, read and look after a log. A directory is a log; there is no server to run.",
+        help="Create, fill, read and maintain a log. A directory is a log; there is no server to run.",
     )
     for module in (log_topics, log_append, log_read, log_groups, log_care, log_iceberg):
         module.register(family)
-    groups = typer.Typer(
-        cls=Family, no_args_is_help=True, help="List consumer groups, show where they are, move and delete them."
-    )
+    groups = typer.Typer(cls=Family, no_args_is_help=True, help="List, show, move and delete consumer groups.")
     log_groups.register_groups(groups)
     family.add_typer(groups, name="groups", rich_help_panel=log_groups.PANEL)
     app.add_typer(family, name="log")

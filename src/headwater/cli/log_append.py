@@ -111,7 +111,7 @@ def append(
     ] = STDIN,
     *,
     input_format: Annotated[
-        Format | None, typer.Option("--format", help="What is in FILE, if its ending does not tell.")
+        Format | None, typer.Option("--format", help="The format of FILE, if its extension does not say.")
     ] = None,
     delete: Annotated[
         bool, typer.Option("--delete", help="The records are keys: append a tombstone for each.")
@@ -125,11 +125,9 @@ def append(
         ),
     ] = None,
     header: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header for every record; again for more.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header for every record; repeat for more.")
     ] = None,
-    skip_records: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Leave out the first N records of the input.")
-    ] = 0,
+    skip_records: Annotated[int, typer.Option(min=0, metavar="N", help="Skip the first N records of the input.")] = 0,
     resume: Annotated[
         str | None,
         typer.Option(
@@ -142,14 +140,14 @@ def append(
 ) -> None:
     """Append records from a file or from standard input. Every batch is durable before the next is read."""
     if delete and partition is not None:
-        raise UsageError("A tombstone goes where its key is.", hint="Leave out --partition.")
+        raise UsageError("A tombstone goes to its key's partition.", hint="Leave out --partition.")
     if resume is not None and skip_records:
-        raise UsageError("--resume knows itself what to skip.", hint="Leave out --skip-records.")
+        raise UsageError("--resume already knows what to skip.", hint="Leave out --skip-records.")
     bookmark = None if resume is None else check_name("bookmark", f"append.{topic}.{resume}")
     check_file(file)
     chosen = format_of(file, input_format)
     if chosen == "debezium" and delete:
-        raise UsageError("A change event says itself what is deleted.", hint="Leave out --delete.")
+        raise UsageError("A change event already says what is deleted.", hint="Leave out --delete.")
     request = Request(topic, delete, partition, _headers(header or []), bookmark, chosen == "debezium")
     # A stream may be appended for days: retention has to be kept meanwhile.
     with open_existing(directory, upkeep=True) as log:

@@ -72,7 +72,7 @@ def retain(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="From now on, and not only now, keep the whole log below it, such as 10GiB; none: no limit.",
+            help="Keep the entire log below this size from now on, such as 10GiB; none: no limit.",
         ),
     ] = None,
     yes: Yes = False,
@@ -89,7 +89,7 @@ def retain(
             _ask_to_delete(log, files, limit, yes=yes)
         if bytes_max is not None:
             files.set_max_bytes(limit)
-            say("The log has no limit from now on." if limit is None else _lasting(limit))
+            say("The log no longer has a size limit." if limit is None else _lasting(limit))
         report = files.upkeep()
         held = [segment for topic in log.topics() for segment in files.segments(topic.name)]
         cap, size = files.bytes_max, sum(segment.bytes for segment in held if segment.local)
@@ -153,14 +153,14 @@ def check(directory: Directory, *, as_json: Json = False) -> None:
         warn(f"The log is damaged: {_lost(findings)} cannot be read back{copies}.")
         hint(f"`headwater log repair {directory}` shows what can be saved.")
         raise typer.Exit(DAMAGED)
-    say(f"Checked {count(segments, 'segment')}: all is well.")
+    say(f"Checked {count(segments, 'segment')}: no damage found.")
 
 
 def repair(
     directory: Directory,
     *,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Save what can be read, and give up the rest, for good.")
+        bool, typer.Option("--apply", help="Save what can be read, and discard the rest for good.")
     ] = False,
     yes: Yes = False,
     as_json: Json = False,
@@ -175,14 +175,14 @@ def repair(
         losses, saved, copies = plan.losses, plan.saved, plan.copies
         _print_findings([*plan.beyond, *copies, *losses], as_json=as_json)
         if not losses and not copies and plan.beyond:
-            say("The catalog itself is damaged, and no repair can mend that.")
+            say("The catalog itself is damaged, and a repair cannot fix that.")
             hint("Bring the log's directory back from a backup.")
             raise typer.Exit(DAMAGED)
         if not losses and not copies:
             say("There is nothing to repair.")
             return
         if copies:
-            say(f"A repair replaces a damaged copy of {count(len(copies), 'segment')} by the sound one.")
+            say(f"A repair replaces a damaged copy of {count(len(copies), 'segment')} with the intact one.")
         if losses:
             say(f"A repair saves {count(saved, 'record')} of the damaged segments and loses {_lost(losses)}.")
         if not apply:

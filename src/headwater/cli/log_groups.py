@@ -24,7 +24,7 @@ PANEL = "Groups"
 
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", show_default=False)]
 Force = Annotated[
-    bool, typer.Option("--force", help="Also while it has active members; their uncommitted work is refused.")
+    bool, typer.Option("--force", help="Even if it has active members; their uncommitted work is refused.")
 ]
 
 
@@ -97,12 +97,14 @@ def reset(
         ),
     ],
     topic: Annotated[
-        list[str] | None, typer.Option(metavar="TOPIC", help="Only in this topic; again for more. Otherwise in all.")
+        list[str] | None, typer.Option(metavar="TOPIC", help="Only in this topic; repeat for more. By default in all.")
     ] = None,
     partition: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Only in this partition: for an offset in one topic.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show from where to where, and change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the old and the new offsets, and change nothing.")
+    ] = False,
     force: Force = False,
     yes: Yes = False,
     as_json: Json = False,
@@ -138,7 +140,7 @@ def _target(text: str, partition: int | None) -> Start:
     if partition is None:
         return target
     if not isinstance(target, int):
-        raise UsageError("--partition goes with an offset.", hint="Leave it out, or write an offset: --to 42.")
+        raise UsageError("--partition needs an offset.", hint="Leave it out, or write an offset: --to 42.")
     return {partition: target}
 
 
@@ -157,21 +159,24 @@ def _move_row(move: OffsetReset) -> tuple[str, ...]:
 def lag(
     directory: Directory,
     group: Annotated[
-        str | None, typer.Argument(metavar="FOLLOWER", help="One group or pipeline; otherwise all.", show_default=False)
+        str | None,
+        typer.Argument(metavar="FOLLOWER", help="One group or pipeline; all by default.", show_default=False),
     ] = None,
     *,
     alarm_records: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Alarm if a partition is more records behind.")
+        int | None, typer.Option(min=0, metavar="N", help="Alarm if a partition is behind by more records than this.")
     ] = None,
     alarm_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Alarm if a partition is more bytes behind, such as 1GiB.")
+        str | None,
+        typer.Option(metavar="SIZE", help="Alarm if a partition is behind by more bytes than this, such as 1GiB."),
     ] = None,
     alarm_age: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Alarm if the oldest unread record is older, such as 5m.")
+        str | None,
+        typer.Option(metavar="DURATION", help="Alarm if the oldest unread record is older than this, such as 5m."),
     ] = None,
     alarm_risk: Annotated[
         str,
-        typer.Option(metavar="PART", help="Alarm if so much of the retention is used up by being late: 80% or 0.8."),
+        typer.Option(metavar="PART", help="Alarm if lag has used up this much of the retention: 80% or 0.8."),
     ] = f"{RISK_ALARM:.0%}",
     as_json: Json = False,
 ) -> None:
@@ -207,7 +212,9 @@ def lag(
 
 def release(
     directory: Directory,
-    follower: Annotated[str, typer.Argument(metavar="FOLLOWER", help="As `headwater log lag` names it.")],
+    follower: Annotated[
+        str, typer.Argument(metavar="FOLLOWER", help="The follower's name, as `headwater log lag` shows it.")
+    ],
     *,
     yes: Yes = False,
 ) -> None:
@@ -286,7 +293,7 @@ def _part(text: str) -> float:
     except ValueError:
         part = -1.0
     if not 0 < part < float("inf"):
-        raise UsageError(f"{text!r} is not a part of the retention.", hint="Write it as 80% or 0.8.")
+        raise UsageError(f"{text!r} is not a share of the retention.", hint="Write it as 80% or 0.8.")
     if part > 1 and not percent:
-        raise UsageError(f"{text} is more than the whole retention.", hint=f"Write {text}% if you mean percent.")
+        raise UsageError(f"{text} is more than all of the retention.", hint=f"Write {text}% if you mean percent.")
     return part

@@ -67,7 +67,9 @@ def read(
     partition: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Only this partition, of one topic.")
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, metavar="N", help="End after N records.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=0, metavar="N", help="Stop after N records.")
+    ] = None,
     rows: Annotated[
         bool, typer.Option("--rows", help="Print the records' own columns as JSON lines that `append` takes.")
     ] = False,
@@ -78,7 +80,7 @@ def read(
 ) -> None:
     """Read records, in the order in which they were committed."""
     if rows + as_json + debezium > 1:
-        raise UsageError("--rows, --json and --debezium are ways to print.", hint="Use one of them.")
+        raise UsageError("--rows, --json and --debezium cannot be combined.", hint="Use one of them.")
     begin, until = parse_start(start), None if end is None else parse_end(end)
     with open_existing(directory) as log:
         found = log.read(topics, start=_only(log, topics, partition, begin), end=until, follow=follow)
@@ -95,7 +97,7 @@ def _only(log: Log, topics: Sequence[str], partition: int | None, start: Start) 
     if partition is None:
         return start
     if len(topics) > 1:
-        raise UsageError("--partition is for one topic.", hint="Read the topics one by one, or leave it out.")
+        raise UsageError("--partition works with one topic only.", hint="Read the topics one by one, or leave it out.")
     partitions = log.topic(topics[0]).partitions
     if partition >= partitions:
         raise UsageError(f"Topic {topics[0]!r} has partitions 0 to {partitions - 1}, not {partition}.")

@@ -71,7 +71,8 @@ def init(directory: Directory) -> None:
         if directory.exists():
             raise
         raise Determinate(
-            f"The directory {directory} cannot be created: {error.reason}.", hint="Name one where you may write."
+            f"The directory {directory} cannot be created: {error.reason}.",
+            hint="Name a directory that you may write to.",
         ) from error
     say(f"There is a log in {directory} already." if existed else f"Created a log in {directory}.")
     if not existed:
@@ -126,18 +127,18 @@ def create(
     *,
     key: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="A key column; give it again for more. A key's records stay in order."),
+        typer.Option(metavar="COLUMN", help="A key column; repeat for more. A key's records stay in order."),
     ] = None,
-    partitions: Annotated[int, typer.Option(min=1, metavar="N", help="How many partitions.")] = 1,
+    partitions: Annotated[int, typer.Option(min=1, metavar="N", help="Number of partitions.")] = 1,
     partition_by: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN",
-            help="Records with equal values stay in order, without a key; again for more columns.",
+            help="Without a key: records with equal values stay in order; repeat for more columns.",
         ),
     ] = None,
     event_time: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The timestamp column that says when it happened.")
+        str | None, typer.Option(metavar="COLUMN", help="The timestamp column with the time of the event.")
     ] = None,
     retention_age: RetentionAge = None,
     retention_bytes: RetentionBytes = None,
@@ -187,7 +188,7 @@ def alter(
         typer.Option(metavar="DDL", help="All columns of the new schema: nullable ones may be added, types widened."),
     ] = None,
     add_column: Annotated[
-        list[str] | None, typer.Option(metavar="DDL", help='A column to add, such as "note string"; again for more.')
+        list[str] | None, typer.Option(metavar="DDL", help='A column to add, such as "note string"; repeat for more.')
     ] = None,
     partitions: Annotated[
         int | None,
@@ -212,7 +213,7 @@ def alter(
         archive=archive, hold_age_max=hold_age_max, hold_bytes_max=hold_bytes_max, views=views,
     )  # fmt: skip
     if schema is not None and add_column:
-        raise UsageError("--schema and --add-column say the same thing twice.", hint="Use one of them.")
+        raise UsageError("--schema and --add-column cannot be combined.", hint="Use one of them.")
     if schema is None and not add_column and partitions is None and not settings:
         raise UsageError("There is nothing to change.", hint="`headwater log alter --help` lists what can be changed.")
     with open_existing(directory) as log:

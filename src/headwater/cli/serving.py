@@ -31,7 +31,7 @@ LimitOptions = Annotated[
     typer.Option(
         "--limit",
         metavar="NAME=VALUE",
-        help="Change a limit of the server, such as query_seconds_max=60; again for more.",
+        help="Change a limit of the server, such as query_seconds_max=60; repeat for more.",
     ),
 ]
 

@@ -124,7 +124,7 @@ def audit(
     application: Application,
     name: SinkName,
     *,
-    repair: Annotated[bool, typer.Option("--repair", help="Mend exactly the rows that differ.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair exactly the rows that differ.")] = False,
     as_json: Json = False,
 ) -> None:
     """Compare a target with its view, row by row, at one position; exit code 1 if they differ.
@@ -160,7 +160,7 @@ def drop(application: Application, name: SinkName, *, yes: Yes = False) -> None:
     with _sink(application, name) as feed:
         ask(f"Forget how far {feed.sink.target} is? The rows stay there, and belong to no sink.", yes=yes)
         feed.drop()
-        say(f"Sink {name} is dropped. Remove it from the application; `headwater sink resume` would begin it again.")
+        say(f"Sink {name} is dropped. Remove it from the application; `headwater sink resume` would start it again.")
 
 
 @contextmanager

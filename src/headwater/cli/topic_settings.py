@@ -18,24 +18,27 @@ _LIFTED = ("retention_age", "retention_bytes", "hold_age_max", "hold_bytes_max",
 Cleanup = Annotated[
     Literal["delete", "compact", "none"] | None,
     typer.Option(
-        help="What becomes of old records: delete them by age and bytes, compact to the newest per key, or keep all.",
+        help="What happens to old records: delete them by age and size, compact to the newest per key, or keep all.",
         show_default=False,
     ),
 ]
 RetentionAge = Annotated[
-    str | None, typer.Option(metavar="DURATION", help="Delete records that are older, such as 7d; none: never.")
+    str | None, typer.Option(metavar="DURATION", help="Delete records older than this, such as 7d; none: never.")
 ]
 RetentionBytes = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="Delete the oldest records beyond it, such as 1GiB; none: never.")
+    str | None,
+    typer.Option(metavar="SIZE", help="Delete the oldest records beyond this size, such as 1GiB; none: never."),
 ]
 DeadLetter = Annotated[
-    str | None, typer.Option(metavar="TOPIC", help="Where records go that do not fit; none: an append refuses them.")
+    str | None,
+    typer.Option(metavar="TOPIC", help="The topic for records that do not fit; none: an append refuses them."),
 ]
 SegmentBytesMax = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="At which size a new segment begins.", rich_help_panel="Tuning")
+    str | None, typer.Option(metavar="SIZE", help="The size at which a new segment begins.", rich_help_panel="Tuning")
 ]
 SegmentAgeMax = Annotated[
-    str | None, typer.Option(metavar="DURATION", help="At which age a new segment begins.", rich_help_panel="Tuning")
+    str | None,
+    typer.Option(metavar="DURATION", help="The age at which a new segment begins.", rich_help_panel="Tuning"),
 ]
 Archive = Annotated[
     str | None,
@@ -61,12 +64,12 @@ HoldAgeMax = Annotated[
 ]
 HoldBytesMax = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="How much is kept for them at most, such as 16GiB; none: any amount."),
+    typer.Option(metavar="SIZE", help="The maximum size kept for them, such as 16GiB; none: no limit."),
 ]
 Views = Annotated[
     Literal["forget", "keep"] | None,
     typer.Option(
-        help="What views do when retention deletes records: forget them, or keep what they made of them.",
+        help="What views do when retention deletes records: forget them, or keep what they derived from them.",
     ),
 ]
 

@@ -32,7 +32,7 @@ class Alerts:
     def add(self, rule: Rule, to: Channel | Sequence[Channel]) -> None:
         """Declares an alert. Raises `UsageError`."""
         if rule.name in self.declared:
-            raise UsageError(f"There are two alerts called {rule.name!r}.", hint="Give one of them another name.")
+            raise UsageError(f"There is already an alert named {rule.name!r}.", hint="Give one of them another name.")
         channels = (to,) if isinstance(to, Channel) else tuple(to)
         for channel in channels:
             if not isinstance(channel, Channel):

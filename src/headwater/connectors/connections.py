@@ -56,7 +56,7 @@ class Connections:
         """A source, by its URL or by what makes it, with its options. Raises `UsageError`."""
         check_name("source", name)
         if name in self.sources:
-            raise UsageError(f"There are two sources called {name!r}.", hint="Give one of them a name.")
+            raise UsageError(f"There is already a source named {name!r}.", hint="Give one of them a name.")
         if not isinstance(source, str) and not callable(source):
             raise UsageError(
                 f"Source {name!r} cannot read from {source!r}.", hint="Give it a URL, or a class that makes a Source."
@@ -80,7 +80,7 @@ class Connections:
         """A sink, by its URL and options, as it is, or as a target or a function. Raises `UsageError`."""
         check_name("sink", name)
         if name in self._feeds or any(name in members for members in self._groups.values()):
-            raise UsageError(f"There are two sinks called {name!r}.", hint="Give one of them another name.")
+            raise UsageError(f"There is already a sink named {name!r}.", hint="Give one of them another name.")
         if start is not None and start not in get_args(Start):
             raise UsageError(f"A sink cannot start with {start!r}.", hint="Use 'now' or 'content'.")
         if isinstance(to, str):

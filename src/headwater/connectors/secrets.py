@@ -31,7 +31,7 @@ def password_in(file: str | os.PathLike[str]) -> str:
     except OSError as error:
         raise UsageError(
             f"The password file {os.fspath(file)} cannot be read: {error.strerror}.",
-            hint="Look at its path and permissions.",
+            hint="Check its path and permissions.",
         ) from None
 
 

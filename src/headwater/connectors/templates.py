@@ -143,7 +143,9 @@ def _written(body: object) -> str:
 
 def _name(name: object) -> str:
     if not isinstance(name, str):
-        raise UsageError(f"The body of a message has the name {name!r}, which is no text.", hint="JSON has texts only.")
+        raise UsageError(
+            f"The body of a message has the name {name!r}, which is not a string.", hint="Names in JSON are strings."
+        )
     return json.dumps(name, ensure_ascii=False)
 
 

@@ -70,7 +70,7 @@ def rewritten(sql: str, dotted: Collection[str] = ()) -> tuple[str, list[AtPosit
         if _says(after[0], "AT") and _says(after[1], "POSITION"):
             text = after[2]
             if text is None or text.kind != "string":
-                raise InvalidQuery(None, "AT POSITION needs a position behind it: FROM revenue AT POSITION '42'.")
+                raise InvalidQuery(None, "AT POSITION needs a position after it: FROM revenue AT POSITION '42'.")
             end, following, new = text.end, after[3], f"_{len(stand_ins)}"
             stand_ins.append(AtPosition(new, name, _position(text)))
         elif name.lower() in dotted and last > first and _is_table(found, first):

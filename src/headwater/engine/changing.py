@@ -332,6 +332,6 @@ class ChangingPipeline(Pipeline):
         self._build = self.building = None
         if self._stands:
             raise UsageError(
-                "The changed views were discarded, and the views that are published cannot be run any more.",
-                hint="Put their SQL back, and run the application again.",
+                "The changed views were discarded, and the views that are published can no longer be run.",
+                hint="Restore their SQL, and run the application again.",
             )

@@ -74,7 +74,7 @@ class TopicExists(UsageError):
 
     def __init__(self, name: str, *, same: bool) -> None:
         super().__init__(
-            f"Topic {name!r} exists already{'' if same else ', with another definition'}.",
+            f"Topic {name!r} already exists{'' if same else ', with a different definition'}.",
             hint="create(..., exist_ok=True) takes it as it is." if same else "alter() changes what may change.",
         )
         self.name, self.same = name, same
@@ -101,7 +101,7 @@ class UnknownGroup(UsageError):
     def __init__(self, name: str, *, deleted: bool = False) -> None:
         super().__init__(
             f"Consumer group {name!r} was deleted." if deleted else f"There is no consumer group {name!r}.",
-            hint="Open a consumer again to begin the group again."
+            hint="Open a consumer again to recreate the group."
             if deleted
             else "`headwater log groups list` lists them.",
         )
@@ -252,7 +252,7 @@ class Corrupt(ExternalError):
     def __init__(self, segment: str, first: int, last: int, reason: str) -> None:
         super().__init__(
             f"Segment {segment} is damaged, offsets {first} to {last}: {reason}.",
-            hint="`headwater log check` shows the whole damage, `headwater log repair` what can be saved.",
+            hint="`headwater log check` shows all damage, `headwater log repair` what can be saved.",
         )
         self.segment, self.first, self.last, self.reason = segment, first, last, reason
 
@@ -265,6 +265,6 @@ class CatalogUnusable(ExternalError):
     def __init__(self, path: str, reason: str, *, damaged: bool) -> None:
         super().__init__(
             f"The log's catalog {path} is damaged: {reason}." if damaged else f"{path} cannot be used: {reason}.",
-            hint="No repair can mend it: restore a backup." if damaged else "Look at its owner and permissions.",
+            hint="A repair cannot fix it: restore a backup." if damaged else "Check its owner and permissions.",
         )
         self.path, self.reason, self.damaged = path, reason, damaged

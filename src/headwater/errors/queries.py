@@ -76,7 +76,7 @@ class QueryTooLong(QueryEnded):
 
     def __init__(self, seconds: float, *, limit: str = "query_seconds_max") -> None:
         super().__init__(
-            f"The query took longer than {seconds:g} s and was ended.",
+            f"The query took longer than {seconds:g} s and was stopped.",
             limit=limit,
             hint="Ask for less, or let a view keep the answer up to date.",
         )
@@ -100,7 +100,7 @@ class QueryOutOfMemory(QueryEnded):
 
     def __init__(self, bytes_max: int, *, limit: str = "query_bytes_max") -> None:
         super().__init__(
-            f"The query needs more than {bytes_max:,} bytes of memory and was ended.",
+            f"The query needs more than {bytes_max:,} bytes of memory and was stopped.",
             limit=limit,
             hint="Ask for less, or let a view keep the answer up to date.",
         )

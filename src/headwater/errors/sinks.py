@@ -21,7 +21,7 @@ class TargetFailed(Indeterminate):
     code = "target_failed"
 
     def __init__(self, reason: str, kind: FailureKind = "passing", retry_after: float | None = None) -> None:
-        super().__init__(f"{reason}.", hint="It is tried again.")
+        super().__init__(f"{reason}.", hint="It will be retried.")
         self.reason, self.kind, self.retry_after = reason, kind, retry_after
 
 
@@ -86,6 +86,6 @@ class SinksBehind(Determinate):
         )
         super().__init__(
             f"Not every sink reached position {wanted} within {seconds:g} s: {shown}.",
-            hint="What was written is durable; look at the status of the sinks, and wait again.",
+            hint="What was written is durable; check the status of the sinks, and wait again.",
         )
         self.wanted, self.behind, self.seconds = wanted, dict(behind), seconds

@@ -26,7 +26,7 @@ class CaptureRefused(UsageError):
         listed = "\n".join(f"  - {each.what}\n      {each.remedy}" for each in missing)
         super().__init__(
             f"{source} cannot be captured yet, {count} missing:\n{listed}",
-            hint="Nothing was changed. Run it again then.",
+            hint="Nothing was changed. Fix this, and run it again.",
         )
         self.source, self.missing = source, tuple(missing)
 
@@ -46,7 +46,7 @@ class QueryFailed(Determinate):
     code = "query_failed"
 
     def __init__(self, source: str, reason: str) -> None:
-        super().__init__(f"{source} refuses a query: {reason}.", hint="Look at the table, and at the condition.")
+        super().__init__(f"{source} refuses a query: {reason}.", hint="Check the table and the condition.")
         self.source, self.reason = source, reason
 
 

@@ -13,7 +13,7 @@ class SparkNotStarted(ExternalError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"Spark could not be started: {reason}.",
-            hint="Spark needs Java 17 or newer: install it, or let JAVA_HOME say where it is.",
+            hint="Spark needs Java 17 or newer: install it, or set JAVA_HOME to its location.",
         )
         self.reason = reason
 
@@ -26,7 +26,7 @@ class SparkStopped(Determinate):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"Spark's Java process does not answer: {reason}.",
-            hint="Nothing is lost: run the application again. If it stops again, look whether memory runs out.",
+            hint="Nothing is lost: run the application again. If it stops again, check whether memory is running out.",
         )
         self.reason = reason
 
@@ -39,7 +39,7 @@ class WorkerLost(Determinate):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"Spark lost a worker process: {reason}.",
-            hint="Nothing is lost: run the application again. If it happens again, look whether memory runs out.",
+            hint="Nothing is lost: run the application again. If it happens again, check whether memory is running out.",
         )
         self.reason = reason
 

@@ -10,7 +10,7 @@ class DiskFull(Determinate):
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            f"There is no room left on the disk that holds {path}.",
+            f"No space is left on the disk that holds {path}.",
             hint="Nothing was appended and nothing is lost. Free some space or lower the retention; the log continues.",
         )
         self.path = path
@@ -35,7 +35,7 @@ class StorageFailed(Determinate):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(
             f"Writing to {path} failed: {reason}.",
-            hint="Nothing was appended. Look at the health of the disk, then append again.",
+            hint="Nothing was appended. Check the health of the disk, then append again.",
         )
         self.path, self.reason = path, reason
 

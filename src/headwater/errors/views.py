@@ -31,7 +31,7 @@ class StoreUnusable(ExternalError):
     def __init__(self, path: str, reason: str, *, damaged: bool) -> None:
         super().__init__(
             f"The pipeline's store {path} is damaged: {reason}." if damaged else f"{path} cannot be used: {reason}.",
-            hint=_REBUILD if damaged else "Look at its owner and permissions.",
+            hint=_REBUILD if damaged else "Check its owner and permissions.",
         )
         self.path, self.reason, self.damaged = path, reason, damaged
 
@@ -45,7 +45,7 @@ class AlreadyRunning(UsageError):
         who = "another process" if pid is None else f"process {pid} on {host}, since {since}"
         super().__init__(
             f"Application {application!r} is already running: {who}.",
-            hint="End it, or take over from it: app.run(take_over=True), or `headwater run --take-over`.",
+            hint="Stop it, or take over from it: app.run(take_over=True), or `headwater run --take-over`.",
         )
         self.application, self.pid, self.host, self.since = application, pid, host, since
 
@@ -93,7 +93,7 @@ class NotYet(Determinate):
             else f"{reached[0].upper()}{reached[1:]}.",
             hint="Use a position that this log has given."
             if of_log
-            else "Look whether the pipeline runs, and ask again.",
+            else "Check whether the pipeline is running, and try again.",
         )
         self.wanted, self.position, self.seconds = wanted, position, seconds
 
@@ -125,7 +125,7 @@ class ViewNotKept(UsageError):
     def __init__(self, view: str, reason: str) -> None:
         super().__init__(
             f"View {view!r} is not kept up to date: {reason}",
-            hint="Write its SQL in another way, and please report this: what can be planned should run.",
+            hint="Write its SQL differently, and please report this: a view that can be planned should run.",
         )
         self.view, self.reason = view, reason
 

@@ -22,10 +22,10 @@ class Bookmarks(Protocol):
     """The bookmarks of one log."""
 
     def find(self, name: str) -> Bookmark | None:
-        """None if there is none of this name."""
+        """None if it does not exist."""
 
     def value(self, name: str) -> object:
-        """What the last commit gave it; None if there is none of this name."""
+        """What the last commit gave it; None if it does not exist."""
 
     def beginning(self, prefix: str) -> list[Bookmark]:
         """Those whose names begin with a text, by name."""

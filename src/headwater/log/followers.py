@@ -72,7 +72,7 @@ class Followers(Protocol):
         """All followers, groups included, by kind and name."""
 
     def find(self, name: str) -> Follower | None:
-        """A follower that is not a group; None if there is none of this name."""
+        """A follower that is not a group; None if it does not exist."""
 
     def missed(self, name: str | None = None) -> list[Missed]:
         """What followers have missed, or one of them, in order."""

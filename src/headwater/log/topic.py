@@ -222,7 +222,7 @@ def define_topic(
     if keys and not set(division) <= set(keys):
         column = next(column for column in division if column not in keys)
         raise SchemaError(
-            f"Topic {name!r} cannot be partitioned by {column!r}: the records of one key would lie in two partitions.",
+            f"Topic {name!r} cannot be partitioned by {column!r}: the records of one key would be in two partitions.",
             column=column,
             hint=f"Use columns of the key ({', '.join(keys)}), or leave the key out: then the topic is a stream.",
         )

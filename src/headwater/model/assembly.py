@@ -129,7 +129,9 @@ def assemble(given: Input, schema: pa.Schema, key: tuple[str, ...]) -> tuple[pa.
     """What `to_arrow` returns, for records in any form."""
     for name in key:
         if name not in schema.names:
-            raise SchemaError(f"The key has {name!r}, which is no column.", column=name, hint="Add it to the schema.")
+            raise SchemaError(
+                f"The key has {name!r}, which is not a column.", column=name, hint="Add it to the schema."
+            )
     fields = [field.with_nullable(True) for field in schema]
     fields += [field for field in _OPTIONAL if field.name in given.names]
     rejections = given.rejections([*schema.names, *_OPTIONAL.names])

@@ -64,7 +64,7 @@ def check_schema(schema: pa.Schema) -> pa.Schema:
 def duplicate_column(name: str, twin: str) -> SchemaError:
     """The error for a name that is there already; Spark does not tell names apart by case."""
     return SchemaError(
-        f"Column {name!r} is there twice{'' if name.endswith(twin) else f' (the other is {twin!r})'}.",
+        f"Column {name!r} appears twice{'' if name.endswith(twin) else f' (the other is {twin!r})'}.",
         column=name,
         hint="Names are compared without case, as Spark compares them: rename one of the two.",
     )

@@ -128,7 +128,7 @@ def _check_fields(old: Iterable[pa.Field], new: Iterable[pa.Field], parent: str)
 def _check_field(old: pa.Field, new: pa.Field, path: str) -> None:
     if old.nullable and not new.nullable:
         raise SchemaError(
-            f"Column {path!r} cannot become NOT NULL: records that are there may have a null in it.",
+            f"Column {path!r} cannot become NOT NULL: existing records may have a null in it.",
             column=path,
             hint="Leave it nullable, or copy the records that have a value to a new topic.",
         )
@@ -153,7 +153,7 @@ def _dropped(path: str, after: Iterable[object]) -> SchemaError:
     same = [other for other in map(_name_of, after) if other.lower() == name.lower()]
     renamed = f" ({same[0]!r} is another column: names have case here)" if same else ""
     return SchemaError(
-        f"Column {path!r} cannot be dropped or renamed{renamed}: records that are there have it.",
+        f"Column {path!r} cannot be dropped or renamed{renamed}: existing records have it.",
         column=path,
         hint="Keep the column (new records may leave it null), or copy the topic to a new one.",
     )
@@ -165,7 +165,7 @@ def _name_of(column: object) -> str:
 
 def _added_not_null(path: str) -> SchemaError:
     return SchemaError(
-        f"Column {path!r} cannot be added as NOT NULL: records that are there have no value for it.",
+        f"Column {path!r} cannot be added as NOT NULL: existing records have no value for it.",
         column=path,
         hint="Add it as a nullable column.",
     )

@@ -31,7 +31,7 @@ class WebhookIn:
         """The hook itself. Raises `UsageError`."""
         if self.style not in get_args(WebhookStyle):
             raise UsageError(
-                f"{self.style!r} is no style of webhooks.", hint=f"Use one of {', '.join(get_args(WebhookStyle))}."
+                f"{self.style!r} is not a webhook style.", hint=f"Use one of {', '.join(get_args(WebhookStyle))}."
             )
         if not self.secrets or not all(self.secrets):
             raise UsageError(f"WebhookIn {self.name!r} has no secret.", hint="Take it from the environment: secret=….")

@@ -54,7 +54,7 @@ class Audits:
         except HeadwaterError as error:
             self.note(feed.sink_name, status="failed", finished_at=_now(), **error_body(error))
         except Exception as error:  # noqa: BLE001 - whatever a driver raises is told to who asked
-            told = Refused(500, "audit_failed", f"The audit broke off: {type(error).__name__}.")
+            told = Refused(500, "audit_failed", f"The audit was interrupted: {type(error).__name__}.")
             self.note(feed.sink_name, status="failed", finished_at=_now(), **error_body(told))
         else:
             result = {**asdict(audit), "equal": audit.equal, "audited_at": _now()}

@@ -167,7 +167,7 @@ def _check_plain(name: str, kind: pa.DataType) -> None:
         for place in range(kind.num_fields):
             _check_plain(name, kind.field(place).type)
     elif not any(test(kind) for test in _PLAIN):
-        raise Refused(415, "unsupported_type", f"Column {name!r} is of type {kind}, which no topic has.")
+        raise Refused(415, "unsupported_type", f"Column {name!r} is of type {kind}, which topics do not support.")
 
 
 def _check_count(records: int, limits: Limits) -> None:

@@ -90,7 +90,7 @@ class Call:
                 with hold.waiting(timer):
                     return await bodies.read(self.request.stream(), announced, limit, lambda size: _take(hold, size))
         except TimeoutError as error:
-            slow = Refused(408, "too_slow", "The body did not come in time.")
+            slow = Refused(408, "too_slow", "The body did not arrive in time.")
             refused = too_many("bodies in memory") if hold.gave_way else slow
             # The rest of the body may never come, and no other request can come before it.
             refused.headers["Connection"] = "close"

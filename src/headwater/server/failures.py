@@ -89,7 +89,7 @@ def no_token(message: str) -> Refused:
         401,
         "no_token",
         message,
-        hint="Send it as Authorization: Bearer …; `headwater token` makes one.",
+        hint="Send it as Authorization: Bearer …; `headwater token` creates one.",
         headers={"WWW-Authenticate": "Bearer"},
     )
 

@@ -46,8 +46,8 @@ def check_host(host: str) -> None:
         raise Refused(
             421,
             "unknown_host",
-            "This server is not reached by that name.",
-            hint="Use localhost, or make a token: `headwater token`.",
+            "This server does not answer to that name.",
+            hint="Use localhost, or create a token: `headwater token`.",
         )
 
 

@@ -84,7 +84,7 @@ class Connection(HttpToolsProtocol):
 
     def _too_late(self) -> None:
         self._deadline = None
-        self._refuse("header_seconds_max", Refused(408, "too_slow", "The headers did not come in time."))
+        self._refuse("header_seconds_max", Refused(408, "too_slow", "The headers did not arrive in time."))
 
     def _refuse(self, reason: Reason, refused: Refused) -> None:
         if self.transport.is_closing():

@@ -134,12 +134,12 @@ def _appended(service: Service, topic: str, done: Committed, records: int) -> di
 def _duplicate(service: Service, name: str, about: Mapping[str, object]) -> dict[str, object]:
     found = service.log.bookmarks.find(name)
     if found is None or not isinstance(found.value, dict):
-        raise Refused(409, "key_expired", "The idempotency key has just been forgotten.", hint="Send it again.")
+        raise Refused(409, "key_expired", "The idempotency key has just expired.", hint="Send it again.")
     if found.value["body"] != about["body"]:
         raise Refused(
             422,
             "key_reused",
-            "The idempotency key came with another body before.",
+            "The idempotency key was used with a different body before.",
             hint="Use a new key for a new body.",
         )
     return {

@@ -127,8 +127,8 @@ class Server:
         self._service, self._address = service, address.check()
         if address.is_public and not service.tokens.all():
             raise UsageError(
-                f"Others can reach {address.host}, and there are no tokens.",
-                hint="Make one with `headwater token`, or listen on 127.0.0.1.",
+                f"Others can reach {address.host}, but there are no tokens.",
+                hint="Create one with `headwater token`, or listen on 127.0.0.1.",
             )
         self._socket = listen(address)
         self.port: int = self._socket.getsockname()[1]

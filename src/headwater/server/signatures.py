@@ -120,4 +120,4 @@ def _text(value: object) -> str | None:
 
 
 def _refused(message: str) -> Refused:
-    return Refused(401, "bad_signature", message, hint="Look whether both sides have the same secret.")
+    return Refused(401, "bad_signature", message, hint="Check that both sides have the same secret.")

@@ -161,7 +161,7 @@ def breakdown(error: Py4JJavaError) -> HeadwaterError:
         return WorkerLost(said[-1])
     if raised := _JAVA_DATA.match(said[-1]):
         return ViewFailed(None, _sentence(said[-1][raised.end() :] or said[-1]))
-    return InternalError(f"Spark failed in a way that headwater does not know: {said[-1]}.")
+    return InternalError(f"Spark failed with an error that headwater does not know: {said[-1]}.")
 
 
 def spark_stopped(error: Exception) -> SparkStopped:
@@ -191,7 +191,7 @@ def unexpected(error: PySparkException) -> HeadwaterError:
     """What no view is the reason of: an archive that a worker could not read, or a bug."""
     if found := _ARCHIVE.search(str(error)):
         return ArchiveUnavailable(*found.groups())
-    return InternalError(f"Spark failed in a way that headwater does not know: {error}")
+    return InternalError(f"Spark failed with an error that headwater does not know: {error}")
 
 
 def _view_of(context: Any, views: dict[str, str]) -> str | None:

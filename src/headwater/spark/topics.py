@@ -94,7 +94,8 @@ def check_history(view: str, topic: Topic, reference: Reference) -> None:
     for name in topic.schema.names:
         if name.lower() in _ADDED[reading]:
             raise InvalidQuery(
-                view, f"{reading}({topic.name!r}) adds a column {name.lower()!r}, and the topic has one of that name."
+                view,
+                f"{reading}({topic.name!r}) adds a column {name.lower()!r}, but the topic already has a column of that name.",
             )
 
 

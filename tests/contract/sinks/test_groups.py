@@ -199,7 +199,7 @@ def test_what_cannot_move_together_is_refused(pair: Pair) -> None:
             app.sink("b", view="two", to=elsewhere, key="key", group="both")
         with pytest.raises(UsageError, match="cannot be in a group"):
             app.sink("b", view="two", to=print, group="both")
-        with pytest.raises(UsageError, match="two sinks called 'a'"):
+        with pytest.raises(UsageError, match="already a sink named 'a'"):
             app.sink("a", view="two", to=pair.target("two"), key="key", group="both")
         assert list(app.sinks) == ["a"]
 

@@ -39,7 +39,7 @@ def interrupted(request: pytest.FixtureRequest, view: Keyed, monkeypatch: pytest
         def fail(*arguments: object) -> object:
             calls.append(arguments)
             if len(calls) > 1:
-                raise TargetFailed("The connection has ended")
+                raise TargetFailed("The connection was closed")
             return write(*arguments)
 
         monkeypatch.setattr(kind, step, fail)

@@ -118,7 +118,7 @@ def test_alerts_are_declared_with_what_they_need(tmp_path: Path) -> None:
         assert "shop.alerts" in [topic.name for topic in app.log.topics()]
         with pytest.raises(Exception, match="needs a key: it tells one alert from another"):
             app.alert("keyless", view="keyless")
-        with pytest.raises(Exception, match="two alerts called 'orders stuck'"):
+        with pytest.raises(Exception, match="already an alert named 'orders stuck'"):
             app.alert("orders stuck", view="waiting")
         with pytest.raises(Exception, match=r"cannot be sent to 'ops@example.com'"):
             app.alert("other", view="waiting", to=["ops@example.com"])  # type: ignore[list-item]

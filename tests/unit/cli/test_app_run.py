@@ -149,7 +149,7 @@ def test_spark_that_was_ended_with_the_program_is_no_failure(
     program.on_run = end
     ran = headwater("run", app, "--no-server")
     ending, ended = ran.err.splitlines()
-    assert (ran.code, ended) == (0, "Ended in the middle of a batch, of which nothing has happened.")
+    assert (ran.code, ended) == (0, "Stopped in the middle of a batch, which had no effect.")
     assert ending.startswith("Ending after the running batch")
 
 

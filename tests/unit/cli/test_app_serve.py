@@ -79,7 +79,7 @@ def test_an_address_that_others_reach_needs_a_token(headwater: Run, app: Path) -
     ran = headwater("serve", app, "--host", "0.0.0.0", "--port", 0)
     assert ran.code == 2
     assert "there are no tokens" in ran.err
-    assert "hint: Make one with `headwater token`" in ran.err
+    assert "hint: Create one with `headwater token`" in ran.err
 
 
 def test_a_port_that_is_taken_is_only_an_error_if_it_was_asked_for(

@@ -44,7 +44,7 @@ def test_all_parts_of_an_operator_are_counted(headwater: Run, published: Path) -
 
 def test_there_may_be_none(headwater: Run, app: Path) -> None:
     EmbeddedLog(app.parent / "data").close()
-    assert headwater("state", app).err == "There is no state: the application did not run yet.\n"
+    assert headwater("state", app).err == "There is no state: the application has not run yet.\n"
     assert headwater("state", app, "--delete").err == "There is no state to delete.\n"
     assert not (app.parent / "data" / "pipelines" / "shop" / "store.db").exists()
 
@@ -61,4 +61,4 @@ def test_deleting_asks_first(headwater: Run, published: Path) -> None:
 def test_deleting_without_a_question(headwater: Run, published: Path) -> None:
     ran = headwater("state", published, "--delete", "--yes")
     assert (ran.code, ran.err) == (0, "Deleted. The next run of shop rebuilds its views from the log.\n")
-    assert headwater("state", published).err == "There is no state: the application did not run yet.\n"
+    assert headwater("state", published).err == "There is no state: the application has not run yet.\n"

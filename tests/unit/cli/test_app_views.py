@@ -33,7 +33,7 @@ def proposed(tmp_path: Path) -> Path:
 def test_there_may_be_none(headwater: Run, tmp_path: Path) -> None:
     app = write_application(tmp_path)
     publish(tmp_path)
-    assert headwater("views", "status", app).err == "No views are being built, and none wait for a decision.\n"
+    assert headwater("views", "status", app).err == "No views are being built or waiting for a decision.\n"
     ran = headwater("views", "diff", app, "revenue")
     assert (ran.code, ran.err.startswith("error: There is no candidate.\nhint: ")) == (2, True)
     assert headwater("views", "switch", app).code == 2

@@ -240,15 +240,15 @@ def test_a_full_disk_tells_how_far_it_got(
     error, _, how_far, go_on = ran.err.splitlines()
     assert how_far == "Appended 2 records, up to position 1; nothing after them."
     assert go_on == "hint: Continue with --skip-records 2."
-    assert error == "error: There is no room left on the disk that holds data."
+    assert error == "error: No space is left on the disk that holds data."
     assert ids(log) == [0, 1]
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--delete", "--partition", "0"), "A tombstone goes where its key is."),
-        (("--resume", "a", "--skip-records", "1"), "--resume knows itself what to skip."),
+        (("--delete", "--partition", "0"), "A tombstone goes to its key's partition."),
+        (("--resume", "a", "--skip-records", "1"), "--resume already knows what to skip."),
         (("--resume", "a/b"), "is not a valid bookmark name"),
         (("--header", "x"), "'x' is not a header."),
         (("--partition", "7"), "has partitions 0 to 1, not 7"),

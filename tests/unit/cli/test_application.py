@@ -108,7 +108,7 @@ def test_a_file_is_no_log(headwater: Run, tmp_path: Path, command: str) -> None:
     file = written(tmp_path / "afile")
     ran = headwater("log", command, file)
     assert ran.code == 2
-    assert ran.err == f"error: {file} is a file, not a directory.\nhint: A log is a directory: name that.\n"
+    assert ran.err == f"error: {file} is a file, not a directory.\nhint: A log is a directory: pass that.\n"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_what_failed_outside_is_not_the_users_fault(headwater: Run, monkeypatch:
     fail_with(DiskFull("data/topics"), monkeypatch)
     ran = headwater("log", "topics", "data")
     assert ran.code == 1
-    assert ran.err.splitlines()[0] == "error: There is no room left on the disk that holds data/topics."
+    assert ran.err.splitlines()[0] == "error: No space is left on the disk that holds data/topics."
     assert ran.err.splitlines()[1].startswith("hint: Nothing is lost. Free some space")
 
 

@@ -80,7 +80,7 @@ def test_repair_replaces_a_damaged_copy(headwater: Run, directory: Path, log: Em
     assert headwater("log", "repair", directory).code == 4
     applied = headwater("log", "repair", directory, "--apply")
     assert applied.code == 0
-    assert "A repair replaces a damaged copy of 1 segment by the sound one." in applied.err
+    assert "A repair replaces a damaged copy of 1 segment with the intact one." in applied.err
     assert headwater("log", "check", directory).code == 0
 
 

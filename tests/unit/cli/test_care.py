@@ -70,7 +70,7 @@ def test_retain_says_what_it_did(headwater: Run, directory: Path, log: EmbeddedL
     log.append("orders", [{"id": 6}], partition=0)
     log.seal("orders")
     lifted = headwater("log", "retain", directory, "--bytes-max", "none", "--json")
-    assert lifted.err == "The log has no limit from now on.\n"
+    assert lifted.err == "The log no longer has a size limit.\n"
     assert lifted.objects()[0]["bytes_max"] is None
     assert lifted.objects()[0]["deleted_segments"] == 0
     assert len(list(log.read("orders"))) == 1
@@ -108,7 +108,7 @@ def test_retain_does_not_ask_if_nothing_goes_and_says_what_stays(
 def test_check_of_a_log_that_is_well(headwater: Run, directory: Path, log: EmbeddedLog) -> None:
     log.append("orders", [{"id": 1}])
     ran = headwater("log", "check", directory)
-    assert (ran.code, ran.out, ran.err) == (0, "", "Checked 1 segment: all is well.\n")
+    assert (ran.code, ran.out, ran.err) == (0, "", "Checked 1 segment: no damage found.\n")
 
 
 def test_check_names_the_damage(headwater: Run, directory: Path, damaged: EmbeddedLog) -> None:

@@ -68,7 +68,7 @@ def test_out_and_in_again(headwater: Run, directory: Path, log: EmbeddedLog, tmp
     [
         ('{"op": "c", "after": {"id": "seven"}}', "Line 2 does not fit topic 'orders': field 'id'"),
         ('{"op": "c", "after": {"id": 7, "at": "never"}}', "Line 2 does not fit topic 'orders': field 'at'"),
-        ('{"id": 7}', "Line 2: This is no change event of Debezium"),
+        ('{"id": 7}', "Line 2: This is not a Debezium change event"),
         ("{", "Line 2: This is not JSON"),
     ],
 )

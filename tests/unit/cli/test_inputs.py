@@ -99,7 +99,7 @@ def test_the_ending_tells_the_format_unless_it_is_given() -> None:
     assert format_of(Path("a.parquet"), None) == "parquet"
     assert format_of(Path("a.parquet"), "jsonl") == "jsonl"
     assert format_of(STDIN, None) == "jsonl"
-    with pytest.raises(UsageError, match="does not tell"):
+    with pytest.raises(UsageError, match="does not say which format"):
         format_of(Path("a.txt"), None)
 
 

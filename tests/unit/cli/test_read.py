@@ -122,8 +122,8 @@ def test_rows_are_what_append_takes(headwater: Run, directory: Path, log: Embedd
     [
         (("orders", "--from", "soon"), "'soon' is not a place to begin."),
         (("orders", "--to", "latest"), "'latest' is not a place to end."),
-        (("orders", "--rows", "--json"), "--rows, --json and --debezium are ways to print."),
-        (("orders", "payments", "--partition", "0"), "--partition is for one topic."),
+        (("orders", "--rows", "--json"), "--rows, --json and --debezium cannot be combined."),
+        (("orders", "payments", "--partition", "0"), "--partition works with one topic only."),
         (("orders", "--partition", "2"), "has partitions 0 to 1, not 2"),
         (("nope",), "There is no topic 'nope'."),
     ],

@@ -112,7 +112,7 @@ def test_any_text_is_a_schema_or_a_schema_error(text: str) -> None:
         ("a int; b int", None, "The schema: expected ',' or the end, found ';' at character 6.", "separated by commas"),
         (" \n", None, "The schema is empty.", "A column is"),
         ("a int, A int", "A", "Column 'A' is there twice (the other is 'a').", "without case"),
-        ("s struct<x: int, x: int>", "s.x", "Column 's.x' is there twice.", "rename"),
+        ("s struct<x: int, x: int>", "s.x", "Column 's.x' appears twice.", "rename"),
     ],
 )
 def test_an_error_says_where_what_and_what_to_do(text: str, column: str | None, message: str, hint: str) -> None:
@@ -176,7 +176,7 @@ def test_a_type_is_replaced_where_nothing_is_lost(given_type: pa.DataType, canon
         (pa.decimal256(50, 2), "needs 50 digits"),
         (pa.dense_union([pa.field("a", pa.int8())]), "no counterpart"),
         (pa.map_(pa.map_(pa.string(), pa.string()), pa.string()), "cannot be a map"),
-        (pa.struct([("x", pa.int8()), ("X", pa.int8())]), "'c.X' is there twice"),
+        (pa.struct([("x", pa.int8()), ("X", pa.int8())]), "'c.X' appears twice"),
     ],
     ids=str,
 )
@@ -195,7 +195,7 @@ def test_a_nested_type_is_named_by_its_path() -> None:
 
 
 def test_names_that_spark_takes_for_one_are_refused() -> None:
-    with pytest.raises(SchemaError, match="there twice"):
+    with pytest.raises(SchemaError, match="appears twice"):
         check_schema(pa.schema([("id", pa.int8()), ("ID", pa.int8())]))
 
 

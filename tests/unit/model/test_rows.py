@@ -392,7 +392,7 @@ def test_a_key_may_not_be_null_even_if_its_column_may() -> None:
 
 
 def test_a_key_must_be_a_column() -> None:
-    with pytest.raises(SchemaError, match="no column"):
+    with pytest.raises(SchemaError, match="not a column"):
         to_arrow([], parse_ddl("id int"), key=("name",))
 
 

@@ -53,7 +53,7 @@ def test_an_end_counts_at_once_and_its_error_is_kept(tmp_path: Path, clock: Manu
     assert not seen.runs(clock.now())
     assert seen.ended_at == clock.now()
     assert seen.error is not None
-    assert (seen.error["code"], "no room left" in seen.error["message"]) == ("disk_full", True)
+    assert (seen.error["code"], "No space is left" in seen.error["message"]) == ("disk_full", True)
     assert "heartbeat" not in {state.name for state in background_states()}
 
 

@@ -222,12 +222,12 @@ class DeltaLakeTable(LakeTable):
         """Raises `TargetFailed` for a table with rules that a writer would have to know."""
         metadata, protocol = table.metadata(), table.protocol()
         if metadata.partition_columns:
-            raise TargetFailed(f"{self.address} is partitioned; a sink writes tables without partitions", "refused")
+            raise TargetFailed(f"{self.address} is partitioned; a sink only writes to unpartitioned tables", "refused")
         unknown = {*(protocol.writer_features or ()), *(protocol.reader_features or ())} - FEATURES
         is_old = protocol.writer_features is None and protocol.min_writer_version > _PLAIN_WRITER_MAX
         if unknown or is_old or metadata.configuration.get("delta.appendOnly") == "true":
             named = ", ".join(sorted(unknown)) or "constraints, or a change feed, or that rows are only appended"
-            raise TargetFailed(f"{self.address} has features that a sink does not support: {named}", "refused")
+            raise TargetFailed(f"{self.address} uses features that sinks do not support: {named}", "refused")
 
     def _sync(self, version: int) -> None:
         """Puts a commit on the disk, which the library leaves to the operating system."""

@@ -118,7 +118,9 @@ def _render_of(body: Body, content_type: str) -> Render:
     if kind == JSON or kind.endswith("+json"):
         return JsonTemplate(body).render
     if not isinstance(body, str):
-        raise UsageError(f"A body of type {kind!r} is a text.", hint="Dictionaries and lists are written as JSON only.")
+        raise UsageError(
+            f"A body of type {kind!r}must be text.", hint="Dictionaries and lists are written as JSON only."
+        )
     if kind == FORM:
         return TextTemplate(body, quote_plus).render
     marked_up = kind in ("text/html", "text/xml", "application/xml") or kind.endswith("+xml")
@@ -130,6 +132,8 @@ def _check_headers(headers: Mapping[str, str | Secret]) -> None:
     for name, value in headers.items():
         text = "" if isinstance(value, Secret) else value
         if not name.isascii() or not text.isascii() or any(each < " " or each == "\x7f" for each in name + text):
-            raise UsageError(f"The header {name!r} has characters that no header has.", hint="Use one line of ASCII.")
+            raise UsageError(
+                f"The header {name!r} has characters that headers cannot have.", hint="Use one line of ASCII."
+            )
         if name.lower() in ("host", "content-length", "connection", "idempotency-key"):
             raise UsageError(f"The header {name!r} is set by the sender.", hint="Leave it out.")

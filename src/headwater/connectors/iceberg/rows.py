@@ -85,12 +85,14 @@ class IcebergTable(LakeTable):
             except (NoSuchTableError, NoSuchNamespaceError):
                 return None
             if not table.spec().is_unpartitioned():
-                raise TargetFailed(f"{self.address} is partitioned; a sink writes tables without partitions", "refused")
+                raise TargetFailed(
+                    f"{self.address} is partitioned; a sink only writes to unpartitioned tables", "refused"
+                )
             self._io, files = table.io, []
             for task in table.scan().plan_files():
                 if task.delete_files:
                     raise TargetFailed(
-                        f"{self.address} has delete files of another program; rewrite its data files first", "refused"
+                        f"{self.address} has delete files from another program; rewrite its data files first", "refused"
                     )
                 data = task.file
                 files.append(DataFile(data.file_path, data.record_count, data.file_size_in_bytes, data))

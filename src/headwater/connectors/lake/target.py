@@ -89,7 +89,7 @@ class LakeTarget(Target):
                         self._stamp, self._kept = delivery.stamp, (delivery.mark, time.monotonic())
                         self._clean()
                     return
-        raise TargetFailed(f"Other programs change {self.address} all the time")
+        raise TargetFailed(f"Other programs keep changing {self.address}")
 
     def rows(self, columns: pa.Schema) -> Iterator[pa.Table]:
         with failing():
@@ -194,11 +194,11 @@ class LakeTarget(Target):
         ours = version.owner is not None
         if not ours and not self.options.replace and any(file.rows for file in version.files):
             raise TargetFailed(
-                f"{self.address} has rows that no sink has put there; empty it, or allow replace=True", "refused"
+                f"{self.address} has rows that no sink wrote; empty it, or allow replace=True", "refused"
             )
         same = _same_columns(version.schema, schema)
         if not ours and not same and version.schema is not None and not self.options.replace:
-            raise TargetFailed(f"{self.address} has other columns than the view: {version.schema.names}", "refused")
+            raise TargetFailed(f"{self.address} has different columns than the view: {version.schema.names}", "refused")
         becoming = version.schema if same else schema
         assert becoming is not None, "the table has columns"
         if self.options.keep == "changes":

@@ -85,9 +85,9 @@ class Mail(Channel):
             parts = urlsplit(reveal(self._smtp))
             host, port = parts.hostname or "", parts.port
         except ValueError:
-            raise UsageError("The URL of an SMTP server is wrong.", hint=_HINT) from None
+            raise UsageError("The URL of the SMTP server is not valid.", hint=_HINT) from None
         if parts.scheme not in _SCHEMES or not host or parts.path.strip("/") or parts.query:
-            raise UsageError("The URL of an SMTP server is wrong.", hint=_HINT)
+            raise UsageError("The URL of the SMTP server is not valid.", hint=_HINT)
         usual, tls = _SCHEMES[parts.scheme]
         user, tls = unquote(parts.username or ""), self._tls or tls
         if user and tls == "none":
@@ -97,7 +97,7 @@ class Mail(Channel):
             password = reveal(self._password) if self._password is not None else password
             if not password:
                 raise UsageError(
-                    "The SMTP server has a user and no password.", hint='Write password=hw.sinks.Secret.env("…").'
+                    "The SMTP server has a user but no password.", hint='Write password=hw.sinks.Secret.env("…").'
                 )
         return Server(host, port or usual, tls, user, password, None if self._ca_file is None else str(self._ca_file))
 
@@ -107,9 +107,9 @@ def _address(text: str) -> Address:
     name, address = parseaddr(text)
     if address.count("@") != 1 or not address.isascii() or any(each.isspace() for each in address):
         raise UsageError(
-            f"{text!r} is not a mail address.", hint="It is like ops@example.com, or Ops <ops@example.com>."
+            f"{text!r} is not an email address.", hint="Write it like ops@example.com, or Ops <ops@example.com>."
         )
     try:
         return Address(name, addr_spec=address)
     except (ValueError, IndexError):
-        raise UsageError(f"{text!r} is not a mail address.", hint="It is like ops@example.com.") from None
+        raise UsageError(f"{text!r} is not an email address.", hint="Write it like ops@example.com.") from None

@@ -115,9 +115,9 @@ class SmtpSender(Sender):
         if isinstance(error, smtplib.SMTPNotSupportedError):
             return TargetFailed(f"{server} does not offer what is needed: TLS, or a login", "refused")
         if isinstance(error, ssl.SSLCertVerificationError):
-            return TargetFailed(f"The certificate of {server} is wrong: {error.verify_message}", "refused")
+            return TargetFailed(f"The certificate of {server} is not valid: {error.verify_message}", "refused")
         if isinstance(error, smtplib.SMTPException):
-            return TargetFailed(f"{server} ends the connection")
+            return TargetFailed(f"{server} closed the connection")
         words = "it takes too long" if isinstance(error, TimeoutError) else getattr(error, "strerror", None)
         return TargetFailed(f"{server} does not answer: {words or 'the connection has ended'}")
 

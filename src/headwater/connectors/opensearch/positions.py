@@ -65,7 +65,7 @@ class Positions:
             # It may have been this process, whose request arrived while its answer did not.
             held = self._look()
             if held is None or held.holder != self._holder:
-                raise TargetFailed("Another process writes to this index", "refused")
+                raise TargetFailed("Another process is writing to this index", "refused")
             answer = self._requests.ask("PUT", self._path, body, **self._read)
         self._note(answer)
 

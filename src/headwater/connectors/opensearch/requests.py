@@ -53,9 +53,9 @@ def parse_cluster(
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise UsageError("The URL of an OpenSearch cluster is wrong.", hint=hint) from None
+        raise UsageError("The URL of the OpenSearch cluster is not valid.", hint=hint) from None
     if parts.scheme not in _PORTS or not host:
-        raise UsageError("The URL of an OpenSearch cluster is not one of HTTP.", hint=hint)
+        raise UsageError("The URL of the OpenSearch cluster is not an HTTP URL.", hint=hint)
     user, password = (None if part is None else unquote(part) for part in (parts.username, parts.password))
     if password_file is not None:
         password = password_in(password_file)

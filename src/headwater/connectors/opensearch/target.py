@@ -70,7 +70,7 @@ class OpenSearch(Target):
         )
         if not index or index != index.lower() or index[0] in "-_+":
             raise UsageError(
-                f"{index!r} is no name of an index.", hint="It is lower case, and begins with a letter or a digit."
+                f"{index!r} is not a valid index name.", hint="Use lower case, beginning with a letter or a digit."
             )
         self.index, self._refresh, self._positions_index = index, refresh, positions
         self._mapping, self._settings = mapping, settings
@@ -201,7 +201,7 @@ class OpenSearch(Target):
         if newest > version:
             # The position was lost, and the clock was set back: what is newer would never be replaced.
             self._position, self._delivery = replace(self._position, version=newest), None
-            raise TargetFailed("The index has later versions than this content, which is brought again")
+            raise TargetFailed("The index has later versions than this content, which is delivered again")
 
     def _visible(self) -> None:
         self._ask("POST", f"{self._path}/_refresh")

@@ -120,7 +120,7 @@ def address_of(url: str, *, password_file: str | os.PathLike[str] | None = None)
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         raise UsageError(
-            "The address of the database cannot be read.",
+            "The address of the database is not valid.",
             hint="It looks like postgresql://user@host:5432/database?sslmode=verify-full.",
         ) from None
     parameters = {name: str(value) for name, value in given.items() if value is not None}

@@ -144,7 +144,7 @@ def _server(connection: Connection, plan: Plan) -> Iterator[Missing]:
                 yield Missing(
                     f"a free replication slot: {setting} = {allowed}, and {used[0]} are in use",
                     f"ALTER SYSTEM SET {setting} = {allowed + 5};  -- then restart the server; "
-                    f"or drop one that nobody uses: SELECT * FROM {view};",
+                    f"or drop an unused one: SELECT * FROM {view};",
                 )
 
 
@@ -159,10 +159,12 @@ def _named(
             if any(matches(pattern, each.relation.schema, each.relation.table) for each in everything):
                 yield Missing(f"table {pattern!r}: it is a partition", "Name the partitioned table instead.")
             else:
-                yield Missing(f"table {pattern!r}: there is none of this name", f"The database has: {listed}.")
+                yield Missing(f"table {pattern!r}: it does not exist", f"The database has: {listed}.")
     for schema in options.schemas:
         if all(name[0] != schema for name in (*there, *known)):
-            yield Missing(f"a table in schema {schema!r}: it has none, or is not there", f"The database has: {listed}.")
+            yield Missing(
+                f"a table in schema {schema!r}: it has none, or does not exist", f"The database has: {listed}."
+            )
     chosen_ones = [name for name in (*there, *known) if is_chosen(*name, options.patterns, options.schemas)]
     if not chosen_ones and any(map(is_pattern, options.patterns)):
         yield Missing("a table: no table matches, so nothing would be captured", f"The database has: {listed}.")

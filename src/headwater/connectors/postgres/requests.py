@@ -60,7 +60,7 @@ def _known(tables: Tables, name: str) -> Table:
     table = tables.named(name)
     if table is None:
         known = ", ".join(each.name for each in tables.by_oid.values()) or "none yet"
-        raise CaptureRefused(f"table {name!r}", [Missing("it is not captured", f"Captured are: {known}.")])
+        raise CaptureRefused(f"table {name!r}", [Missing("it is not captured", f"Captured tables: {known}.")])
     return table
 
 
@@ -81,7 +81,9 @@ def _resumed(options: CaptureOptions, tables: Tables, table: Table) -> Table:
 def _check_condition(options: CaptureOptions, table: Table, where: str) -> None:
     """Refuses a condition that the database does not understand: a job that fails would come again and again."""
     if not table.key:
-        raise UsageError(f"Without a key, {table.name} can only be read as a whole.", hint="Leave the condition out.")
+        raise UsageError(
+            f"Without a key, {table.name} can only be re-read completely.", hint="Leave the condition out."
+        )
     name = qualified(table.relation.schema, table.relation.table)
     with options.address.connect() as connection:
         try:
@@ -89,5 +91,5 @@ def _check_condition(options: CaptureOptions, table: Table, where: str) -> None:
         except psycopg.Error as error:
             raise UsageError(
                 f"The condition cannot be used: {error.diag.message_primary}.",
-                hint="It is what stands behind WHERE in a query of the table: id < 1000.",
+                hint="Write what follows WHERE in a query of the table: id < 1000.",
             ) from None

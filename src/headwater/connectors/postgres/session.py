@@ -66,7 +66,7 @@ class Session:
         if status == "lost":
             raise SlotLost(slot, str(captured), "PostgreSQL has removed WAL that it needs")
         if confirmed is not None and Lsn.parse(confirmed) > captured:
-            raise SlotLost(slot, str(captured), f"somebody has moved it to {confirmed}")
+            raise SlotLost(slot, str(captured), f"it was moved to {confirmed}")
 
     def table(self, oid: int) -> SourceTable | None:
         """A table as it is in the catalog now; None if it is not there any more."""

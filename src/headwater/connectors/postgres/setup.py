@@ -107,7 +107,7 @@ def create_slot(
     if result.status != pq.ExecStatus.TUPLES_OK:
         reason = connection.get_error_message()
         connection.finish()
-        raise SourceUnavailable(str(options.address), f"the slot cannot be made: {' '.join(reason.split())}")
+        raise SourceUnavailable(str(options.address), f"the slot cannot be created: {' '.join(reason.split())}")
     start, snapshot = result.get_value(0, 1), result.get_value(0, 2)
     assert start is not None
     assert snapshot is not None
@@ -127,7 +127,7 @@ def _result(connection: PGconn, stop: threading.Event, say: Say) -> PGresult:
         if not said and time.monotonic() - began > WAIT_SAID_SECONDS:
             said = True
             say(
-                "The slot waits for transactions that began before: SELECT * FROM pg_stat_activity ORDER BY xact_start;"
+                "The slot is waiting for transactions that began earlier: SELECT * FROM pg_stat_activity ORDER BY xact_start;"
             )
         wait(connection.socket, POLL_SECONDS)
     result = connection.get_result()

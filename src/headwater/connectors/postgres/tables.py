@@ -264,7 +264,7 @@ class Tables:
 
     def recreate_topic(self, table: Table) -> None:
         """Somebody has dropped the topic of a table: it gets a new one, and has still to be read."""
-        self.note(table, ZERO, "topic made again", "somebody has dropped it")
+        self.note(table, ZERO, "topic recreated", "it was dropped")
         self._set(replace(table, stopped=self._make_topic(table)), ZERO)
 
     def resume(self, table: Table, found: SourceTable) -> Table:

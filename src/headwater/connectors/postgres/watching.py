@@ -182,7 +182,7 @@ class Watcher:
             if publication not in there:
                 raise SlotLost(slot, str(lsn), f"publication {publication!r} was dropped")
             if before.get(publication, there[publication]) != there[publication]:
-                raise SlotLost(slot, str(lsn), f"publication {publication!r} was dropped, and made again")
+                raise SlotLost(slot, str(lsn), f"publication {publication!r} was dropped and recreated")
         return there
 
     def _publish_again(self, connection: Connection, there: Mapping[int, SourceTable], lsn: Lsn) -> None:

@@ -76,7 +76,7 @@ class Redis(Target):
     ) -> None:
         if not prefix:
             raise UsageError(
-                "A Redis target needs a prefix.", hint='Write prefix="clv:"; all keys with it are its own.'
+                "A Redis target needs a prefix.", hint='Write prefix="clv:"; all keys with this prefix belong to it.'
             )
         if format not in get_args(Format):
             raise UsageError(f"Invalid format={format!r}: expected 'json' or 'hash'.", hint="Use 'json' or 'hash'.")
@@ -96,7 +96,7 @@ class Redis(Target):
             )
         except ValueError:
             raise UsageError(
-                "The URL of a Redis target cannot be read.", hint="It is like redis://user:password@host:6379/0."
+                "The URL of the Redis target is not valid.", hint="Write it like redis://user:password@host:6379/0."
             ) from None
         self._redis = redis.Redis(connection_pool=self._pool)
         self._assignment: Assignment | None = None
@@ -190,7 +190,7 @@ class Redis(Target):
         arguments += deletes
         answer = self._redis.eval(_WRITE, 1, self._position, *arguments)
         if answer == b"fenced":
-            raise TargetFailed(f"Another process writes {self._shown} now", "gone")
+            raise TargetFailed(f"Another process is writing to {self._shown}", "gone")
         if answer == b"changed":
             raise PositionChanged
 
@@ -199,7 +199,7 @@ class Redis(Target):
         found = [each.decode(errors="replace") for part in self._keys() for each in part]
         if found and not self._stamp and not self.replace and not self._redis.hexists(self._position, "ours"):
             raise TargetFailed(
-                f"{self._shown} has keys that no sink has put there; remove them, or allow replace=True", "refused"
+                f"{self._shown} has keys that no sink wrote; remove them, or allow replace=True", "refused"
             )
         self._redis.hset(self._position, "ours", "1")
         kept = set(names(delivery.upserts.select(list(self._told().key)), self.prefix))
@@ -237,7 +237,7 @@ class _failing:  # noqa: N801 - a context manager
             raise TargetFailed(_words(error), "refused") from None
         if isinstance(error, OSError | ValueError):
             # A connection that was closed by `close` while it was used.
-            raise TargetFailed("The connection has ended") from None
+            raise TargetFailed("The connection was closed") from None
 
 
 def _words(error: Exception) -> str:

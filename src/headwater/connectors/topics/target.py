@@ -129,7 +129,7 @@ class Topic(Target):
                 self._append(commit, delivery)
             commit.bookmark(self._bookmark, held, expect=self._held)
         if isinstance(commit.conflict, Conflict) and commit.conflict.actual != held:
-            raise TargetFailed("Another process writes to this topic", "refused")
+            raise TargetFailed("Another process is writing to this topic", "refused")
         self._held = held
 
     def _append(self, commit: Any, delivery: Delivery) -> None:

@@ -51,7 +51,7 @@ class Poster:
             # The one and only time that the name is looked up: what is checked is what is connected to.
             endpoints = resolve(target.host, target.port, allow_private=target.allow_private)
         except NotPublic as error:
-            return TargetFailed(f"{target} is at {error.address}, which is no public address", "refused")
+            return TargetFailed(f"{target} is at {error.address}, which is not a public address", "refused")
         except OSError as error:
             return TargetFailed(f"{target} is not found: {_said(error)}")
         self._ends_at = time.monotonic() + self._seconds_max

@@ -31,16 +31,20 @@ def parse_target(url: str, *, allow_private: bool) -> Target:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").encode("idna").decode(), parts.port
     except ValueError:
-        raise UsageError("The URL of a webhook is wrong.", hint="It is like https://example.com/hook.") from None
+        raise UsageError(
+            "The URL of the webhook is not valid.", hint="Write it like https://example.com/hook."
+        ) from None
     if parts.scheme not in _PORTS or not host:
-        raise UsageError("The URL of a webhook is not one of HTTP.", hint="It is like https://example.com/hook.")
+        raise UsageError("The URL of a webhook must be an HTTP URL.", hint="Write it like https://example.com/hook.")
     if parts.scheme == "http" and not allow_private:
         raise UsageError(
-            "Webhooks are sent over HTTPS only.", hint="allow_private=True also allows http://, for a network of yours."
+            "Webhooks are sent over HTTPS only.", hint="allow_private=True also allows http://, for your own network."
         )
     if "@" in parts.netloc:
         raise UsageError("The URL of a webhook has a user or a password.", hint="Its signature proves who sends it.")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not path.isascii() or any(character <= " " or character == "\x7f" for character in host + path):
-        raise UsageError("The URL of a webhook has characters that no URL has.", hint="Write them as %20 and the like.")
+        raise UsageError(
+            "The URL of a webhook has characters that URLs cannot have.", hint="Escape them, such as %20 for a space."
+        )
     return Target(parts.scheme, host, _PORTS[parts.scheme] if port is None else port, path, allow_private)

@@ -129,8 +129,8 @@ class ToldFile:
             return Told()
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise ExternalError(
-                f"What a receiver of alerts was told, {self.path}, cannot be read.",
-                hint="Look at its permissions; or remove it, and the receiver is told what fires now.",
+                f"The record of what a receiver of alerts was told, {self.path}, cannot be read.",
+                hint="Check its permissions; or remove it, and the receiver is told what fires now.",
             ) from error
 
     def save(self, told: Told) -> None:

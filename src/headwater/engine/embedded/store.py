@@ -180,7 +180,7 @@ class EmbeddedViewStore(ViewStore):
         with database.write() as tx:
             tx.execute("UPDATE generations SET wish = ? WHERE id = ? AND status = 'building'", (wish, generation))
             if not tx.changes():
-                raise UsageError(f"Generation {generation} is not being built.", hint="Look again which one is.")
+                raise UsageError(f"Generation {generation} is not being built.", hint="Check which one is.")
         self._watch().touch()
 
     def discard(self, generation: int, epoch: int) -> None:

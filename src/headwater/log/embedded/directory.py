@@ -28,7 +28,7 @@ def check_directory(directory: Path, storage: Storage, *, create: bool) -> None:
     ours = catalog | {"wake", "topics"} | locks
     if directory.exists() and {path.name for path in directory.iterdir()} - ours:
         raise UsageError(
-            f"{directory} has other files in it, and no log.",
+            f"{directory} contains other files, but no log.",
             hint="Name an empty directory, or one that does not exist.",
         )
     _make_directory(directory, storage)

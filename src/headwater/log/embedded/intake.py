@@ -67,7 +67,7 @@ class Intake:
     def _divide(self, topic: Topic, records: pa.Table, partition: int | None) -> list[Piece]:
         if PARTITION.name in records.column_names:
             if records[PARTITION.name].null_count:
-                raise UsageError("A record has no _partition, and others have one.", hint="Give it to all or to none.")
+                raise UsageError("A record has no _partition, but others have one.", hint="Give it to all or to none.")
             chosen = records[PARTITION.name].to_numpy()
             records = records.drop_columns([PARTITION.name])
             _check_partition(topic, int(chosen.min()))

@@ -148,7 +148,7 @@ def _insert_dead_letter(tx: Connection, settings: TopicSettings) -> None:
         _insert(tx, define_topic(name, DEAD_LETTER_SCHEMA, key=None, partitions=1, event_time=None, settings=defaults))
     elif not existing.schema.equals(DEAD_LETTER_SCHEMA):
         raise UsageError(
-            f"Topic {name!r} cannot take dead letters: its columns are others.",
+            f"Topic {name!r} cannot take dead letters: its columns are different.",
             hint="Name a topic that does not exist; it is created.",
         )
 
@@ -173,7 +173,7 @@ def _add_partitions(tx: Connection, topic: Topic, partitions: int) -> Topic:
     if topic.division:
         kind = "has a key" if topic.key else f"is partitioned by {', '.join(topic.partition_by)}"
         raise UsageError(
-            f"Topic {topic.name!r} {kind}: with more partitions the records of one value would lie in two of them.",
+            f"Topic {topic.name!r} {kind}: with more partitions the records of one value would be in two of them.",
             hint="Create a topic with more partitions and copy the records.",
         )
     changed = define_topic(

@@ -34,7 +34,7 @@ class KafkaAddress:
         if not parts.netloc or "@" in parts.netloc or "/" in name or parts.fragment or options:
             raise UsageError(
                 f"{url!r} is not the URL of a log on Kafka.",
-                hint="Write it as kafka://host:port, with /name behind it for one of several logs.",
+                hint="Write it as kafka://host:port, followed by /name for one of several logs.",
             )
         return cls(parts.netloc, check_name("log", name) if name else "", state)
 

@@ -200,7 +200,7 @@ class KafkaLog(CatalogedLog):
         """Sees that there is an empty Kafka topic. Raises `UsageError` if there is one with records of others."""
         name = self._address.topic(topic.name)
         if name in (self._address.catalog, self._address.turns):
-            raise UsageError(f"Topic {topic.name!r} is the log's own.", hint="Use another name.")
+            raise UsageError(f"Topic {topic.name!r} belongs to the log itself.", hint="Use another name.")
         if self._cluster.create(name, topic.partitions, kafka_settings(topic)):
             return
         with self._catalog.read() as tx:
@@ -212,8 +212,8 @@ class KafkaLog(CatalogedLog):
             self._cluster.create(name, topic.partitions, kafka_settings(topic))
         elif any(self._cluster.end_offsets(name, found)):
             raise UsageError(
-                f"Kafka has a topic {name!r} already, with records that this log has not written.",
-                hint="Use another name, or delete that topic if nobody needs it.",
+                f"Kafka has a topic {name!r} already, with records that this log did not write.",
+                hint="Use another name, or delete that topic if it is no longer needed.",
             )
 
     def _provide_dead_letter(self, settings: TopicSettings, known: set[str]) -> None:

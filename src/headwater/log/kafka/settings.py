@@ -30,7 +30,7 @@ def with_views(chosen: Mapping[str, Any]) -> dict[str, Any]:
     if chosen.get("views") == "forget":
         raise UsageError(
             "Views cannot forget what Kafka deletes: it does not say what it is about to delete.",
-            hint="Leave out views='forget': views keep what they made of deleted records.",
+            hint="Leave out views='forget': views keep what they derived from deleted records.",
         )
     return {"views": "keep", **chosen}
 

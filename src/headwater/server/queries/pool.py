@@ -220,12 +220,12 @@ class QueryPool:
                 503,
                 "query_lost",
                 "The process that ran the query was killed.",
-                hint="Nothing else is lost: ask again.",
+                hint="Nothing else was lost: run it again.",
                 headers={"Retry-After": "1"},
             )
         return Refused(
             422,
             "query_crashed",
             f"DuckDB crashed on the query ({signal.Signals(number).name}).",
-            hint="Write the query in another way; nothing but the query is lost.",
+            hint="Write the query differently; only the query was lost.",
         )

@@ -67,7 +67,7 @@ def parse_store_url(text: object) -> StoreUrl:
     parts = urlsplit(text)
     if scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or parts.query or parts.fragment:
-            raise UsageError("The URL of an archive in a directory has another form.", hint="Write file:///path.")
+            raise UsageError("The URL of an archive in a directory is not valid.", hint="Write file:///path.")
         return StoreUrl("file", str(Path(unquote(parts.path))))
     if scheme != "s3":
         raise UsageError(f"Unknown scheme {scheme!r} in the URL of an archive.", hint=_HINT)

@@ -83,7 +83,7 @@ class Positions:
             # Nobody takes over with a smaller one: the database was restored from a backup.
             raise PositionChanged
         if held > self._epoch:
-            raise TargetFailed(f"Another process writes table {self._table.shown} now", "gone")
+            raise TargetFailed(f"Another process is writing to table {self._table.shown}", "gone")
         return None if found[1] is None else str(found[1])
 
     def move(self, connection: Connection, stamp: str) -> None:

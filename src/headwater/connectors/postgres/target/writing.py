@@ -63,7 +63,7 @@ class Writer:
         empty = created or table.is_empty(connection)
         if not empty and not adopted:
             raise TargetFailed(
-                f"Table {table.shown} has rows that no sink has put there; empty it, or allow replace=True", "refused"
+                f"Table {table.shown} has rows that no sink wrote; empty it, or allow replace=True", "refused"
             )
         if empty and self._load(rows, created=created):
             return created
