@@ -19,7 +19,7 @@ from headwater.engine.changing import open_pipeline
 from headwater.engine.explanation import Explanation
 from headwater.engine.following import release_all
 from headwater.engine.functions import Function, Functions
-from headwater.engine.opening import delete_state, open_store
+from headwater.engine.opening import check_address, delete_state, open_store
 from headwater.engine.parts import Report
 from headwater.engine.pipeline import Pipeline, PipelineOptions, Progress
 from headwater.engine.presence import present
@@ -30,6 +30,7 @@ from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.supervision import Retry, supervised
 from headwater.engine.timekeeping import Emit, Timed, Timekeeping
 from headwater.engine.topic_rows import TopicRows
+from headwater.engine.whereabouts import settle
 from headwater.errors import ExternalError, Fenced, RecordFailed, SparkStopped, UsageError, WorkerLost
 from headwater.log.evolving import declare_topic
 from headwater.log.opening import open_log, opening
@@ -59,17 +60,23 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         name: str,
         *,
         log: str | Path | Log,
+        store: str | None = None,
+        state: str | Path | None = None,
         master: str = "local[*]",
         spark: SparkSession | None = None,
         spark_conf: Mapping[str, str] | None = None,
         **pipeline: Unpack[PipelineOptions],
     ) -> None:
+        """`store` is the PostgreSQL database that says what is published; `state` is the place in S3, or the directory,
+        that holds the files of views and of their state. Without them both are beside the log.
+        """
         check_name("application", name)
         self.name, self._spark = name, SparkPlace(master, spark, spark_conf or {})
         self._owns_log, how = not isinstance(log, Log), opening()
         self.log = log if isinstance(log, Log) else open_log(log)
         self._creates = how.may_write(self.log.state_directory)
         super().__init__(self.log.state_directory / "pipelines" / name)
+        settle(self.directory, name, self.log, store, state, check_address)
         self._missing_topics: list[str] = []
         self._policies: dict[str, str] = {}
         self._webhooks_in, self._statsd = {}, None

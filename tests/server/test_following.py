@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine.embedded import store
+from headwater.engine.relational import store
 from headwater.engine.subscription import Changes, Subscription
 from headwater.log.embedded.position import commit_position
 from headwater.server import frames

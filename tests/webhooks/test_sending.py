@@ -15,10 +15,10 @@ import pytest
 from headwater.connectors.webhooks import messages
 from headwater.connectors.webhooks.posting import Poster
 from headwater.connectors.webhooks.target import parse_target
-from headwater.engine.embedded import followers
-from headwater.engine.embedded import store as store_module
 from headwater.engine.opening import open_store
 from headwater.engine.reading import Reader
+from headwater.engine.relational import followers
+from headwater.engine.relational import store as store_module
 from headwater.engine.sinks import feed
 from headwater.engine.sinks.progress import ProgressFile
 from headwater.errors import Determinate, ExternalError

@@ -57,12 +57,15 @@ class Blobs(Protocol):
 
         When it returns, the blob is there for every process; if `durable`, also after a power cut. If it raises or the
         process dies, there may be a blob with this name that has a part of the bytes: nobody was told of it, and
-        `list` shows it. Raises `DiskFull`, `TooManyOpenFiles` and `StorageFailed`.
+        `list` shows it. Raises `DiskFull`, `TooManyOpenFiles`, `StorageFailed` and `StoreUnavailable`.
         """
         ...
 
     def open(self, name: str) -> AbstractContextManager[OpenBlob]:
-        """Opens a blob for reading. Raises `BlobMissing`, `FileUnreadable` and `TooManyOpenFiles`."""
+        """Opens a blob for reading.
+
+        Raises `BlobMissing`, `FileUnreadable`, `TooManyOpenFiles` and `StoreUnavailable`.
+        """
         ...
 
     def size(self, name: str) -> int | None:
@@ -75,4 +78,11 @@ class Blobs(Protocol):
 
     def delete(self, name: str) -> None:
         """Removes a blob, if there is one. Where that fails it stays, and `list` still shows it."""
+        ...
+
+    def dropped(self, names: Iterable[str]) -> set[str]:
+        """Those of some blobs that a process may let go of: where they are read from, they are not there any more.
+
+        It costs little: nothing far away is asked.
+        """
         ...

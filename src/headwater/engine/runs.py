@@ -309,9 +309,11 @@ _opened = count(1)
 
 
 def _forget_removed() -> None:
-    keys = list(_open_runs)
-    removed = {file for file in {key[:2] for key in keys} if _places[file[0]].size(file[1]) is None}
-    for key in keys:
+    files: dict[str, set[str]] = {}
+    for address, file, _ in list(_open_runs):
+        files.setdefault(address, set()).add(file)
+    removed = {(address, file) for address, names in files.items() for file in _places[address].dropped(names)}
+    for key in list(_open_runs):
         if key[:2] in removed:
             _open_runs.pop(key, None)
 

@@ -116,8 +116,8 @@ class Look(Protocol):
 class ViewStore(ABC):
     """The store of one pipeline. One driver at a time commits to it; any number of processes read.
 
-    All methods may raise `StoreUnusable`, `StoreBusy`, `DiskFull` and `TooManyOpenFiles`. Methods of the driver raise
-    `UsageError` in a store that was opened for reading.
+    All methods may raise `StoreUnusable`, `StoreUnavailable`, `StoreBusy`, `DiskFull` and `TooManyOpenFiles`. Methods
+    of the driver raise `UsageError` in a store that was opened for reading.
     """
 
     @property

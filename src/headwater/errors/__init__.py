@@ -57,6 +57,7 @@
     |  |  |- FileUnreadable        a file cannot be read: its permissions, or the disk
     |  |  |- TooManyOpenFiles      the process has as many files open as it may
     |  |  |- StoreBusy             another process writes to the store of a pipeline
+    |  |  |- StoreUnavailable      the server that holds the store of a pipeline does not answer
     |  |  |- NotYet                views, or the log, have not reached the position that a read asked for
     |  |  |- SinksBehind           sinks have not delivered a position in the time that a caller waits
     |  |  |- SparkStopped          Spark's Java process is gone
@@ -167,6 +168,7 @@ from headwater.errors.views import (
     StateCorrupt,
     StoreBusy,
     StoreOutdated,
+    StoreUnavailable,
     StoreUnusable,
     UnknownView,
     ViewFailed,
@@ -240,6 +242,7 @@ __all__ = [
     "StorageFailed",
     "StoreBusy",
     "StoreOutdated",
+    "StoreUnavailable",
     "StoreUnusable",
     "TableRemoved",
     "TargetFailed",

@@ -75,6 +75,19 @@ class StoreBusy(Determinate):
         self.path, self.seconds = path, seconds
 
 
+class StoreUnavailable(Determinate):
+    """The server that holds the store of a pipeline does not answer, or has closed the connection. Nothing changed."""
+
+    code = "store_unavailable"
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(
+            f"The pipeline's store {address} is unavailable: {reason}.",
+            hint="Check that its server runs and that this machine can reach it, then try again.",
+        )
+        self.address, self.reason = address, reason
+
+
 class NotYet(Determinate):
     """The views, or the log itself, have not come as far as a read asked for.
 

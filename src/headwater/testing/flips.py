@@ -19,7 +19,7 @@ from headwater.engine.arrangements import arrangement_of
 from headwater.engine.definition import Definition
 from headwater.engine.embedded.database import NAME as STORE
 from headwater.engine.embedded.database import WITNESS as STORE_WITNESS
-from headwater.engine.embedded.database import Database
+from headwater.engine.embedded.database import SqliteDatabase
 from headwater.engine.opening import open_store
 from headwater.engine.publication import BatchCommit
 from headwater.engine.runs import Run
@@ -192,7 +192,7 @@ def _open_catalog(directory: Path) -> Opened:
 
 
 def _open_store(directory: Path) -> Opened:
-    return Database(directory, Storage(), create=False)
+    return SqliteDatabase(directory, Storage(), create=False)
 
 
 def _build_log(directory: Path, used: Path) -> None:

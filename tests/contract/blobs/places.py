@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,10 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from headwater.engine.blobs import BlobInfo, Blobs
+from headwater.engine.objects.blobs import open_objects
 from headwater.engine.opening import open_blobs
 from headwater.errors import BlobMissing
 from headwater.testing.disk import NOTHING_UNSYNCED
 from headwater.testing.storage import PowerCutStorage
+from tests.archives.servers import S3Server
 
 
 class Place(ABC):
@@ -42,6 +45,22 @@ class LocalPlace(Place):
     def after_a_power_cut(self) -> Blobs:
         self._storage.image(self._after, NOTHING_UNSYNCED)
         return open_blobs(self._after)
+
+
+class ObjectsPlace(Place):
+    """A prefix in a bucket; the caches are those of one machine until its power is cut."""
+
+    def __init__(self, server: S3Server, folder: Path) -> None:
+        self._server, self._folder, self._prefix = server, folder, uuid.uuid4().hex
+
+    def open(self) -> Blobs:
+        return open_objects(self.address("cache"))
+
+    def after_a_power_cut(self) -> Blobs:
+        return open_objects(self.address("cache after"))
+
+    def address(self, cache: str) -> str:
+        return f"s3://bucket/{self._prefix}?endpoint_override={self._server.url}&cache={self._folder / cache}"
 
 
 class MemoryPlace(Place):
@@ -82,6 +101,9 @@ class MemoryBlobs:
 
     def delete(self, name: str) -> None:
         self._content.pop(name, None)
+
+    def dropped(self, names: Iterable[str]) -> set[str]:
+        return set(names) - self._content.keys()
 
 
 class MemoryBlob:

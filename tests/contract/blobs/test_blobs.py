@@ -125,3 +125,11 @@ def test_a_put_that_dies_leaves_the_others_alone_and_can_be_cleared(place: Place
 def test_another_process_opens_the_place_by_its_address(place: Place) -> None:
     assert place.open().address == place.open().address
     assert isinstance(place.open().address, str)
+
+
+def test_what_was_removed_can_be_let_go_of(place: Place) -> None:
+    blobs = place.open()
+    blobs.put("a", [b"1"])
+    blobs.put("b", [b"2"])
+    blobs.delete("a")
+    assert blobs.dropped(["a", "b", "never there"]) == {"a", "never there"}

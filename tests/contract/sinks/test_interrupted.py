@@ -11,7 +11,7 @@ from headwater.connectors.opensearch import documents
 from headwater.connectors.opensearch.target import OpenSearch
 from headwater.connectors.redis import target as redis_module
 from headwater.connectors.redis.target import Redis
-from headwater.engine.embedded import store as store_module
+from headwater.engine.relational import store as store_module
 from headwater.errors import TargetFailed
 from tests.contract.sinks.feeding import Keyed
 from tests.contract.sinks.keyed import System

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine.embedded import followers
-from headwater.engine.embedded import store as store_module
 from headwater.engine.reading import Reader
+from headwater.engine.relational import followers
+from headwater.engine.relational import store as store_module
 from headwater.engine.sinks.port import Start
 from headwater.engine.sinks.progress import Progress, ProgressFile
 from headwater.errors import StorageFailed

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from headwater.engine.embedded import store as store_module
+from headwater.engine.relational import store as store_module
 from headwater.engine.sinks import delivering
 from tests.contract.sinks.feeding import Keyed
 from tests.contract.sinks.keyed import REFUSED, System

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headwater.engine.arrangements import arrangement_of
-from headwater.engine.embedded import followers, packing, squashing
-from headwater.engine.embedded import store as store_module
 from headwater.engine.publication import Switch
+from headwater.engine.relational import followers, packing, squashing
+from headwater.engine.relational import store as store_module
 from headwater.engine.runs import forget_open_runs
 from headwater.engine.subscription import Changes, Subscription
 from headwater.engine.view_store import REPLACED_KEPT, RETIRED_KEPT

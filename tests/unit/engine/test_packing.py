@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine.embedded import packing
-from headwater.engine.embedded.packing import PACK
+from headwater.engine.relational import packing
+from headwater.engine.relational.packing import PACK
 from headwater.engine.runs import OWN_FILE_BYTES, forget_open_runs
 from headwater.engine.subscription import Subscription
 from headwater.engine.view_store import REPLACED_KEPT

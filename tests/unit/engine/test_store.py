@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from headwater.engine.definition import Definition
-from headwater.engine.embedded import store as store_module
 from headwater.engine.embedded.store import EmbeddedViewStore
 from headwater.engine.manifest import Merge, Piece
 from headwater.engine.merging import TIER_RUNS_MAX, merge
 from headwater.engine.opening import delete_state, open_store
 from headwater.engine.publication import BatchCommit, BatchStats, Excluded
+from headwater.engine.relational import store as store_module
 from headwater.engine.runs import RunWriter, forget_open_runs
 from headwater.engine.view_store import GRACE, HISTORY_AGE_MAX, REPLACED_KEPT, RETIRED_KEPT, ViewStore
 from headwater.errors import DiskFull, Fenced, Indeterminate, InternalError, StoreOutdated, StoreUnusable, UsageError

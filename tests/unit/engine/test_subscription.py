@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headwater.engine.embedded import store as store_module
+from headwater.engine.relational import store as store_module
 from headwater.engine.runs import forget_open_runs
 from headwater.engine.subscription import Changes, Subscription, subscribe
 from headwater.engine.view_store import RETIRED_KEPT

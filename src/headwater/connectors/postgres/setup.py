@@ -127,7 +127,8 @@ def _result(connection: PGconn, stop: threading.Event, say: Say) -> PGresult:
         if not said and time.monotonic() - began > WAIT_SAID_SECONDS:
             said = True
             say(
-                "The slot is waiting for transactions that began earlier: SELECT * FROM pg_stat_activity ORDER BY xact_start;"
+                "The slot is waiting for transactions that began earlier: "
+                "SELECT * FROM pg_stat_activity ORDER BY xact_start;"
             )
         wait(connection.socket, POLL_SECONDS)
     result = connection.get_result()

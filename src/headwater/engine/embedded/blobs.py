@@ -72,6 +72,9 @@ class LocalBlobs:
     def delete(self, name: str) -> None:
         self._storage.discard(self._directory / name)
 
+    def dropped(self, names: Iterable[str]) -> set[str]:
+        return {name for name in names if self.size(name) is None}
+
 
 class LocalBlob:
     """An open file."""

@@ -1,4 +1,4 @@
-"""The SQLite database of a pipeline's store: its tables, and transactions whose failures say what to do next."""
+"""The SQLite database of a store in a directory, and transactions whose failures say what to do next."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
+from headwater.engine.relational.database import BUSY_SECONDS_MAX, FORMAT, Database, schema
 from headwater.errors import (
     DiskFull,
     HeadwaterError,
@@ -36,100 +37,14 @@ from headwater.system.sqlite import (
 from headwater.system.storage import Storage, storage_error
 from headwater.system.witness import Witness
 
-FORMAT = 5
-BUSY_SECONDS_MAX = 30.0
 NAME, WITNESS = "store.db", "store.witness"
 FILES = (NAME, f"{NAME}-wal", f"{NAME}-shm", WITNESS)
 """All files of the database."""
 
-_TABLES = """
-CREATE TABLE pipeline (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    format INTEGER NOT NULL,
-    epoch INTEGER NOT NULL,
-    collected_at INTEGER NOT NULL,
-    version INTEGER NOT NULL
-);
-CREATE TABLE generations (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    fingerprint TEXT NOT NULL,
-    definition TEXT NOT NULL,
-    status TEXT NOT NULL CHECK (status IN ('building', 'current', 'retired')),
-    batch INTEGER NOT NULL,
-    position TEXT NOT NULL,
-    promoted_batch INTEGER,
-    promoted_position TEXT,
-    created_at INTEGER NOT NULL,
-    retired_at INTEGER,
-    stripped INTEGER NOT NULL DEFAULT 0,
-    is_former INTEGER NOT NULL DEFAULT 0,
-    wish TEXT
-);
-CREATE UNIQUE INDEX one_current_generation ON generations (status) WHERE status = 'current';
-CREATE TABLE runs (
-    generation INTEGER NOT NULL,
-    arrangement TEXT NOT NULL,
-    file TEXT NOT NULL,
-    section INTEGER NOT NULL,
-    low INTEGER NOT NULL,
-    high INTEGER NOT NULL,
-    rows INTEGER NOT NULL,
-    bytes INTEGER NOT NULL,
-    PRIMARY KEY (generation, arrangement, file, section, low)
-) WITHOUT ROWID;
-CREATE TABLE published (
-    generation INTEGER NOT NULL,
-    batch INTEGER NOT NULL,
-    position TEXT NOT NULL,
-    published_at INTEGER NOT NULL,
-    stats TEXT NOT NULL,
-    PRIMARY KEY (generation, batch)
-) WITHOUT ROWID;
-CREATE TABLE changes (
-    generation INTEGER NOT NULL,
-    view TEXT NOT NULL,
-    batch INTEGER NOT NULL,
-    number INTEGER NOT NULL,
-    position TEXT NOT NULL,
-    run TEXT NOT NULL,
-    file TEXT NOT NULL,
-    first_position TEXT,
-    PRIMARY KEY (generation, view, batch, number)
-) WITHOUT ROWID;
-CREATE TABLE followers (
-    name TEXT NOT NULL,
-    view TEXT NOT NULL,
-    generation INTEGER NOT NULL,
-    low INTEGER NOT NULL,
-    high INTEGER NOT NULL,
-    PRIMARY KEY (name, generation)
-) WITHOUT ROWID;
-CREATE TABLE forgotten (
-    generation INTEGER NOT NULL,
-    view TEXT NOT NULL,
-    batch INTEGER NOT NULL,
-    position TEXT NOT NULL,
-    PRIMARY KEY (generation, view)
-) WITHOUT ROWID;
-CREATE TABLE homes (
-    generation INTEGER NOT NULL,
-    view TEXT NOT NULL,
-    home INTEGER NOT NULL,
-    PRIMARY KEY (generation, view)
-) WITHOUT ROWID;
-CREATE TABLE excluded (
-    generation INTEGER NOT NULL,
-    view TEXT NOT NULL,
-    topic TEXT NOT NULL,
-    partition INTEGER NOT NULL,
-    offset INTEGER NOT NULL,
-    reason TEXT NOT NULL,
-    PRIMARY KEY (generation, view, topic, partition, offset)
-) WITHOUT ROWID;
-"""
+_IDENTITY = "INTEGER PRIMARY KEY AUTOINCREMENT"
 
 
-class Database:
+class SqliteDatabase(Database):
     """One connection to the store. Threads take turns; processes do, too, but only those that write.
 
     As in the log's catalog, every transaction that changes something counts up a version, and a witness is told.
@@ -254,7 +169,7 @@ class Database:
         connection = _connect(self.path, "create")
         try:
             if not has_tables(connection):
-                create_tables(connection, f"{_TABLES} INSERT INTO pipeline VALUES (1, {FORMAT}, 0, 0, 1);")
+                create_tables(connection, schema(_IDENTITY, "WITHOUT ROWID"))
                 self._storage.sync_directory(self.path.parent)
                 # The store that was here before, if any, was removed: its witness says nothing about this one.
                 self._witness.note(1)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headwater.errors import ArchiveUnavailable
-from headwater.system.objects.port import ObjectStore
+from headwater.system.objects.port import ObjectInfo, ObjectStore
 from headwater.system.storage import Storage
 
 
@@ -39,6 +39,25 @@ class DirectoryStore(ObjectStore):
     def get(self, name: str, begin: int, end: int) -> bytes:
         with self._failing("read"), (self._root / name).open("rb", buffering=0) as file:
             return b"".join(_parts(file.fileno(), begin, end))
+
+    def get_all(self, name: str) -> bytes:
+        with self._failing("read"):
+            return (self._root / name).read_bytes()
+
+    def size(self, name: str) -> int | None:
+        try:
+            with self._failing("read"):
+                return (self._root / name).stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def list(self) -> list[ObjectInfo]:
+        with self._failing("list"):
+            files = [(path, path.stat()) for path in self._root.rglob("*") if path.is_file()]
+        return [
+            ObjectInfo(path.relative_to(self._root).as_posix(), status.st_size, status.st_mtime_ns // 1000)
+            for path, status in files
+        ]
 
     def remove(self, name: str) -> None:
         with self._failing("remove"):

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from headwater.errors import ArchiveUnavailable
-from headwater.system.objects.port import ObjectStore, StoreUrl
+from headwater.system.objects.port import ObjectInfo, ObjectStore, StoreUrl
 
 CONNECT_SECONDS_MAX = 5.0
 REQUEST_SECONDS_MAX = 30.0
@@ -21,6 +21,8 @@ REQUEST_SECONDS_MAX = 30.0
 BYTES_PER_SECOND_MIN = 1 << 20
 """A slower transfer is given up."""
 ATTEMPTS_MAX = 3
+WHOLE_BYTES_MAX = 256 << 20
+"""An object that is read at once has time for so many bytes."""
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """What the environment may say of the endpoint, if the URL does not."""
 
@@ -76,6 +78,30 @@ class S3Store(ObjectStore):
                 return bytes(file.read_at(stop - begin, begin)) if stop > begin else b""
 
         return self._within(end - begin, act)
+
+    def get_all(self, name: str) -> bytes:
+        def act(system: fs.S3FileSystem) -> bytes:
+            with system.open_input_file(self._key(name)) as file:
+                return bytes(file.readall())
+
+        return self._within(WHOLE_BYTES_MAX, act)
+
+    def size(self, name: str) -> int | None:
+        def act(system: fs.S3FileSystem) -> list[int]:
+            info = system.get_file_info(self._key(name))
+            return [info.size] if info.type == fs.FileType.File else []
+
+        return next(iter(self._within(0, act)), None)
+
+    def list(self) -> list[ObjectInfo]:
+        def act(system: fs.S3FileSystem) -> list[fs.FileInfo]:
+            return list(system.get_file_info(fs.FileSelector(self._path, recursive=True, allow_not_found=True)))
+
+        return [
+            ObjectInfo(info.path.removeprefix(f"{self._path}/"), info.size, info.mtime_ns // 1000)
+            for info in self._within(0, act)
+            if info.type == fs.FileType.File
+        ]
 
     def remove(self, name: str) -> None:
         def act(system: fs.S3FileSystem) -> None:

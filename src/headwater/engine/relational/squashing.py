@@ -17,13 +17,12 @@ import pyarrow as pa
 
 from headwater.engine.arrangements import arrangement_of
 from headwater.engine.blobs import Blobs
-from headwater.engine.embedded.database import Database
-from headwater.engine.embedded.look import NO_RUN, DatabaseLook
-from headwater.engine.embedded.packing import PACK
 from headwater.engine.merging import RUN_ROWS_MAX, consolidated
+from headwater.engine.relational.database import Database, Transaction
+from headwater.engine.relational.look import NO_RUN, DatabaseLook
+from headwater.engine.relational.packing import PACK
 from headwater.engine.runs import Run, RunWriter, rows_of
 from headwater.errors import StateCorrupt
-from headwater.system.sqlite import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +79,24 @@ def squash(database: Database, blobs: Blobs, limits: Mapping[int, int], bytes_ma
     return count
 
 
-def _followed(tx: Connection) -> list[tuple[int, str]]:
+def _followed(tx: Transaction) -> list[tuple[int, str]]:
     return list(tx.execute("SELECT DISTINCT generation, view FROM followers ORDER BY generation, view"))
 
 
-def _is_due(tx: Connection, generation: int, view: str, limit: int, bytes_max: int) -> bool:
+def _is_due(tx: Transaction, generation: int, view: str, limit: int, bytes_max: int) -> bool:
     """Whether it is too large, and at least half of it new: so every byte is added up a few times only."""
     (fresh, squashed) = tx.execute(
         "SELECT coalesce(sum(size) FILTER (WHERE first_position IS NULL), 0),"
         " coalesce(sum(size) FILTER (WHERE first_position IS NOT NULL), 0)"
         " FROM (SELECT first_position, json_extract(run, '$[6]') AS size FROM changes c"
         " WHERE generation = ? AND view = ? AND batch <= ? AND NOT EXISTS (SELECT 1 FROM followers f"
-        " WHERE f.generation = c.generation AND f.view = c.view AND f.low < c.batch AND c.batch <= f.high))",
+        " WHERE f.generation = c.generation AND f.view = c.view AND f.low < c.batch AND c.batch <= f.high)) AS sizes",
         (generation, view, limit),
     ).fetchone()
     return bool(fresh + squashed > bytes_max and fresh >= squashed)
 
 
-def _stretches(tx: Connection, generation: int, view: str, limit: int) -> list[_Stretch]:
+def _stretches(tx: Transaction, generation: int, view: str, limit: int) -> list[_Stretch]:
     held = tx.execute(
         "SELECT low, high FROM followers WHERE generation = ? AND view = ?", (generation, view)
     ).fetchall()

@@ -1,4 +1,4 @@
-"""Followers in the embedded store: what each holds, and what is forgotten because it is old and nobody holds it.
+"""Followers in a store's database: what each holds, and what is forgotten because it is old and nobody holds it.
 
 A follower has every change up to its `low` and takes those up to its `high`, which stay as they are. What lies behind
 may be squashed, so wherever a follower stops in between, it can continue.
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.engine.arrangements import arrangement_of
-from headwater.engine.embedded.look import home_of
+from headwater.engine.relational.database import Transaction
+from headwater.engine.relational.look import home_of
 from headwater.engine.view_store import HELD_CHANGES
-from headwater.system.sqlite import Connection
 
 _HELD = "SELECT min(low) FROM followers f WHERE f.generation = c.generation AND f.view = c.view"
 
 
-def hold(tx: Connection, follower: str, view: str, places: Mapping[int, int], batch: int) -> int:
+def hold(tx: Transaction, follower: str, view: str, places: Mapping[int, int], batch: int) -> int:
     """As `ViewStore.hold`."""
     if not places:
         tx.execute("DELETE FROM followers WHERE name = ?", (follower,))
@@ -34,7 +34,7 @@ def hold(tx: Connection, follower: str, view: str, places: Mapping[int, int], ba
     return int(highs[newest])
 
 
-def _at_home(tx: Connection, view: str, places: Mapping[int, int]) -> dict[int, int]:
+def _at_home(tx: Transaction, view: str, places: Mapping[int, int]) -> dict[int, int]:
     """The places in the generations that have the view's history now, of each the first."""
     found: dict[int, int] = {}
     for generation, batch in places.items():
@@ -42,7 +42,7 @@ def _at_home(tx: Connection, view: str, places: Mapping[int, int]) -> dict[int, 
     return found
 
 
-def _next_high(tx: Connection, generation: int, view: str, batch: int) -> int:
+def _next_high(tx: Transaction, generation: int, view: str, batch: int) -> int:
     """The batch of the last change that a follower may take, or one that is still to come."""
     row = tx.execute(
         "SELECT DISTINCT batch FROM changes WHERE generation = ? AND view = ? AND batch > ?"
@@ -55,14 +55,14 @@ def _next_high(tx: Connection, generation: int, view: str, batch: int) -> int:
     return max(batch, 0 if last is None else last[0]) + HELD_CHANGES
 
 
-def release(tx: Connection, kept: Mapping[str, str]) -> None:
+def release(tx: Transaction, kept: Mapping[str, str]) -> None:
     """As `ViewStore.release`."""
     for name, view in tx.execute("SELECT DISTINCT name, view FROM followers").fetchall():
         if kept.get(name) != view:
             tx.execute("DELETE FROM followers WHERE name = ?", (name,))
 
 
-def forget_generations(tx: Connection, before: int) -> int:
+def forget_generations(tx: Transaction, before: int) -> int:
     """Forgets generations retired before a time, but for the views that a follower has still to leave; how many."""
     query = "SELECT id FROM generations WHERE status = 'retired' AND retired_at < ?"
     count = 0
@@ -79,7 +79,7 @@ def forget_generations(tx: Connection, before: int) -> int:
     return count
 
 
-def _strip(tx: Connection, generation: int, views: list[str]) -> None:
+def _strip(tx: Transaction, generation: int, views: list[str]) -> None:
     """Leaves the content and the changes of some views, of which followers get the difference to what is there now."""
     tx.execute("UPDATE generations SET stripped = 1 WHERE id = ?", (generation,))
     marks = ", ".join("?" * len(views))
@@ -90,7 +90,7 @@ def _strip(tx: Connection, generation: int, views: list[str]) -> None:
         tx.execute(f"DELETE FROM {table} WHERE generation = ?", (generation,))
 
 
-def forget_changes(tx: Connection, before: int, batches_max: int) -> tuple[int, dict[int, int]]:
+def forget_changes(tx: Transaction, before: int, batches_max: int) -> tuple[int, dict[int, int]]:
     """Forgets batches that are too many or too old, and remembers up to where each view's changes are gone.
 
     How many changes were forgotten, and by generation the last batch whose changes are kept for followers only.
@@ -102,11 +102,15 @@ def forget_changes(tx: Connection, before: int, batches_max: int) -> tuple[int, 
         ).fetchone()
         # The last batch stays, whatever its age: it tells when the views were last published.
         limit = limits[number] = last if stripped else min(max(old, last - batches_max), last - 1)
-        old_changes = f"generation = ? AND batch <= min(?, coalesce(({_HELD}), ?))"
-        tx.execute(
-            "INSERT OR REPLACE INTO forgotten SELECT generation, view, max(batch), position FROM changes c"
-            f" WHERE {old_changes} GROUP BY view",
-            (number, limit, limit),
+        old_changes = f"generation = ? AND batch <= ? AND batch <= coalesce(({_HELD}), ?)"
+        newest = tx.execute(
+            f"SELECT view, max(batch) FROM changes AS c WHERE {old_changes} GROUP BY view", (number, limit, limit)
+        ).fetchall()
+        tx.executemany(
+            "INSERT INTO forgotten SELECT DISTINCT generation, view, batch, position FROM changes"
+            " WHERE generation = ? AND view = ? AND batch = ?"
+            " ON CONFLICT (generation, view) DO UPDATE SET batch = excluded.batch, position = excluded.position",
+            [(number, view, batch) for view, batch in newest],
         )
         tx.execute(f"DELETE FROM changes AS c WHERE {old_changes}", (number, limit, limit))
         count += tx.changes()

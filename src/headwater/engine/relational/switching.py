@@ -1,19 +1,21 @@
-"""Switching in the embedded store: a generation that was built takes over what did not change, and readers see it."""
+"""Switching in a store's database: a generation that was built takes over what did not change, and readers see it."""
 
 from __future__ import annotations
 
-from headwater.engine.embedded.look import DatabaseLook
+import json
+
 from headwater.engine.publication import Switch
+from headwater.engine.relational.database import Transaction
+from headwater.engine.relational.look import DatabaseLook
 from headwater.errors import InternalError
 from headwater.model.position import Position
-from headwater.system.sqlite import Connection
 
 _RUN = "file, section, low, high, rows, bytes"
 _HISTORY = ("changes", "forgotten", "followers")
 """What a view has of its own, beside its content."""
 
 
-def switch_over(tx: Connection, switch: Switch, now: int) -> None:
+def switch_over(tx: Transaction, switch: Switch, now: int) -> None:
     """As `ViewStore.switch`."""
     look = DatabaseLook(tx)
     built, former = look.generation(switch.generation), look.current()
@@ -46,7 +48,7 @@ def switch_over(tx: Connection, switch: Switch, now: int) -> None:
         _keep_building(tx, former.id, switch.former, now)
 
 
-def discard(tx: Connection, generation: int) -> None:
+def discard(tx: Transaction, generation: int) -> None:
     """As `ViewStore.discard`."""
     tx.execute("DELETE FROM generations WHERE id = ? AND status = 'building'", (generation,))
     if not tx.changes():
@@ -55,7 +57,7 @@ def discard(tx: Connection, generation: int) -> None:
         tx.execute(f"DELETE FROM {table} WHERE generation = ?", (generation,))
 
 
-def promote(tx: Connection, generation: int, position: Position, now: int) -> None:
+def promote(tx: Transaction, generation: int, position: Position, now: int) -> None:
     """Lets readers see a generation, in the place of the one that they saw."""
     former = DatabaseLook(tx).current()
     if former is not None and former.id == generation:
@@ -69,7 +71,7 @@ def promote(tx: Connection, generation: int, position: Position, now: int) -> No
     )
 
 
-def _take_runs(tx: Connection, switch: Switch, former: int) -> None:
+def _take_runs(tx: Transaction, switch: Switch, former: int) -> None:
     known = tx.execute("SELECT DISTINCT arrangement FROM runs WHERE generation = ?", (switch.generation,)).fetchall()
     for (arrangement,) in known:
         if arrangement not in switch.kept:
@@ -82,27 +84,29 @@ def _take_runs(tx: Connection, switch: Switch, former: int) -> None:
             )
 
 
-def _copy_publications(tx: Connection, switch: Switch, former: int) -> None:
+def _copy_publications(tx: Transaction, switch: Switch, former: int) -> None:
     built = switch.generation
     for table in ("published", "changes", "forgotten"):
         tx.execute(f"DELETE FROM {table} WHERE generation = ?", (built,))
-    # Operators have other numbers now.
-    tx.execute(
-        "INSERT INTO published SELECT ?, batch, position, published_at, json_set(stats, '$.operators', json('{}'))"
-        " FROM published WHERE generation = ?",
-        (built, former),
+    publications = tx.execute(
+        "SELECT batch, position, published_at, stats FROM published WHERE generation = ?", (former,)
+    ).fetchall()
+    tx.executemany(
+        "INSERT INTO published VALUES (?, ?, ?, ?, ?)",
+        # Operators have other numbers now.
+        [(built, *row, json.dumps({**json.loads(stats), "operators": {}})) for *row, stats in publications],
     )
     if not switch.adopted and not switch.unchanged:
         # It has decided by itself.
         return
     tx.execute("DELETE FROM excluded WHERE generation = ?", (built,))
     tx.execute(
-        "INSERT INTO excluded SELECT ?, view, topic, partition, offset, reason FROM excluded WHERE generation = ?",
+        'INSERT INTO excluded SELECT ?, view, topic, partition, "offset", reason FROM excluded WHERE generation = ?',
         (built, former),
     )
 
 
-def _move_history(tx: Connection, switch: Switch, former: int) -> None:
+def _move_history(tx: Transaction, switch: Switch, former: int) -> None:
     for view in switch.unchanged:
         for table in _HISTORY:
             tx.execute(
@@ -113,7 +117,7 @@ def _move_history(tx: Connection, switch: Switch, former: int) -> None:
         tx.execute("INSERT INTO homes VALUES (?, ?, ?)", (former, view, switch.generation))
 
 
-def _keep_building(tx: Connection, former: int, fingerprint: str, now: int) -> None:
+def _keep_building(tx: Transaction, former: int, fingerprint: str, now: int) -> None:
     """A generation that begins with everything that the former one has."""
     (made,) = tx.execute(
         "INSERT INTO generations (fingerprint, definition, status, batch, position, created_at, is_former)"

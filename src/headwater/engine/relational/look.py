@@ -1,4 +1,4 @@
-"""What a transaction of the embedded store sees: generations, runs, publications and changes, as values."""
+"""What a transaction of a store's database sees: generations, runs, publications and changes, as values."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from headwater.engine.definition import Definition
 from headwater.engine.publication import BatchStats, Excluded, Generation, Hold, Publication, Status, ViewChange, Wish
+from headwater.engine.relational.database import Transaction
 from headwater.engine.runs import Run
 from headwater.model.position import Position
-from headwater.system.sqlite import Connection
 
 NO_RUN = "[]"
 """What stands in the place of a run where several changes came to nothing together."""
@@ -27,7 +27,7 @@ _GENERATION = (
 class DatabaseLook:
     """One transaction of the database."""
 
-    def __init__(self, tx: Connection) -> None:
+    def __init__(self, tx: Transaction) -> None:
         self._tx = tx
 
     def current(self) -> Generation | None:
@@ -54,7 +54,7 @@ class DatabaseLook:
     def published(self, generation: int, last: int | None = None) -> list[Publication]:
         query = "SELECT batch, position, published_at, stats FROM published WHERE generation = ?"
         rows = self._tx.execute(
-            f"{query} ORDER BY batch DESC LIMIT ?", (generation, -1 if last is None else last)
+            f"{query} ORDER BY batch DESC LIMIT ?", (generation, sys.maxsize if last is None else last)
         ).fetchall()
         return [
             Publication(batch, Position.parse(position), at, BatchStats.from_json(json.loads(stats)))
@@ -62,7 +62,7 @@ class DatabaseLook:
         ]
 
     def excluded(self, generation: int) -> list[Excluded]:
-        query = "SELECT view, topic, partition, offset, reason FROM excluded WHERE generation = ?"
+        query = 'SELECT view, topic, partition, "offset", reason FROM excluded WHERE generation = ?'
         return [Excluded(*row) for row in self._tx.execute(query, (generation,))]
 
     def changes(self, generation: int, view: str, after: int, until: int | None = None) -> list[ViewChange]:
@@ -108,7 +108,7 @@ class DatabaseLook:
     def is_kept(self, generation: int, view: str) -> bool:
         # A stripped generation has only the views that it is kept for.
         query = (
-            "SELECT 1 FROM generations WHERE id = ? AND (NOT stripped"
+            "SELECT 1 FROM generations WHERE id = ? AND (stripped = 0"
             " OR EXISTS (SELECT 1 FROM followers f WHERE f.generation = id AND f.view = ?))"
         )
         return self._tx.execute(query, (generation, view)).fetchone() is not None
@@ -116,7 +116,7 @@ class DatabaseLook:
     def holds(self) -> list[Hold]:
         query = (
             "SELECT name, view, generation, low, high,"
-            " (SELECT coalesce(sum(json_extract(run, '$[6]')), 0) FROM changes c"
+            " (SELECT CAST(coalesce(sum(json_extract(run, '$[6]')), 0) AS BIGINT) FROM changes c"
             " WHERE c.generation = f.generation AND c.view = f.view AND c.batch > f.low)"
             " FROM followers f ORDER BY name, generation"
         )
@@ -169,7 +169,7 @@ class NoLook:
         return generation
 
 
-def home_of(tx: Connection, generation: int, view: str) -> int:
+def home_of(tx: Transaction, generation: int, view: str) -> int:
     """As `Look.home`."""
     row = tx.execute("SELECT home FROM homes WHERE generation = ? AND view = ?", (generation, view)).fetchone()
     return generation if row is None else int(row[0])

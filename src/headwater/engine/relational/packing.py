@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from headwater.engine.blobs import Blobs
-from headwater.engine.embedded.database import Database
+from headwater.engine.relational.database import Database
 from headwater.engine.runs import OWN_FILE_BYTES, Run, RunWriter
 
 PACK = "changes"
@@ -45,11 +45,11 @@ def pack(database: Database, blobs: Blobs) -> int:
 def _unpacked(database: Database) -> dict[str, dict[Run, _Row]]:
     """The small changes that lie in files of batches, by file."""
     query = (
-        "SELECT generation, view, batch, number, run FROM changes WHERE file NOT GLOB ? AND file != '' ORDER BY batch"
+        "SELECT generation, view, batch, number, run FROM changes WHERE file NOT LIKE ? AND file != '' ORDER BY batch"
     )
     found: dict[str, dict[Run, _Row]] = {}
     with database.read() as tx:
-        for generation, view, batch, number, text in tx.execute(query, (f"{PACK}-*",)):
+        for generation, view, batch, number, text in tx.execute(query, (f"{PACK}-%",)):
             run = Run.from_json(json.loads(text))
             if run.bytes < OWN_FILE_BYTES:
                 found.setdefault(run.file, {})[run] = (generation, view, batch, number)
