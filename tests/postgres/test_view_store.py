@@ -182,7 +182,12 @@ def test_a_driver_that_is_stopped_in_a_transaction_does_not_hold_up_others_for_e
             owner.execute(f"ALTER ROLE postgres IN DATABASE {database} SET lock_timeout = '10ms'")
         # Ours has its own limit, which is longer than the test waits.
         done = threading.Event()
-        waiting = threading.Thread(target=lambda: (driver.publish({"v": ROW}), done.set()))
+
+        def publish() -> None:
+            driver.publish({"v": ROW})
+            done.set()
+
+        waiting = threading.Thread(target=publish)
         waiting.start()
         assert not done.wait(0.5)
         other.execute("ROLLBACK")

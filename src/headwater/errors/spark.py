@@ -39,7 +39,7 @@ class WorkerLost(Determinate):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"Spark lost a worker process: {reason}.",
-            hint="Nothing is lost: run the application again. If it happens again, check whether memory is running out.",
+            hint="Nothing is lost: run the application again. If that repeats, check whether memory is running out.",
         )
         self.reason = reason
 

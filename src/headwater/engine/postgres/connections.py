@@ -54,7 +54,7 @@ class Connections:
 
     def __init__(self, address: PostgresAddress) -> None:
         self.address, self._pid = address, os.getpid()
-        ours = {**_ALIVE, "application_name": f"headwater {address.schema}"}
+        ours: dict[str, Any] = {**_ALIVE, "application_name": f"headwater {address.schema}"}
         self._conninfo = make_conninfo("", **{**ours, **conninfo_to_dict(address.conninfo)})
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
