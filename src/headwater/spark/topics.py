@@ -95,7 +95,7 @@ def check_history(view: str, topic: Topic, reference: Reference) -> None:
         if name.lower() in _ADDED[reading]:
             raise InvalidQuery(
                 view,
-                f"{reading}({topic.name!r}) adds a column {name.lower()!r}, but the topic already has one of that name.",
+                f"{reading}({topic.name!r}) adds a column {name.lower()!r}, which the topic already has.",
             )
 
 

@@ -154,7 +154,7 @@ class Database(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends what is open. Whoever uses it afterwards gets `UsageError`."""
+        """Closes everything that is open. Any later use raises `UsageError`."""
 
 
 class Waker(Protocol):

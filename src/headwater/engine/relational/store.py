@@ -38,7 +38,7 @@ from headwater.model.position import START
 from headwater.system.clock import Clock
 
 REMOVED_MAX = 1000
-"""So many blobs are removed within one transaction, which others wait for. The rest goes the next time."""
+"""At most this many blobs are removed in one transaction, because others wait for it. The next one removes more."""
 
 _MICROSECOND = timedelta(microseconds=1)
 
