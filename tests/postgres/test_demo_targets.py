@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Iterator
 from decimal import Decimal
@@ -14,10 +15,20 @@ import pytest
 from headwater.demo import incidents as incidents_module
 from headwater.demo.events import TOPIC
 from headwater.demo.reports import EDITED_ROWS, Reports, query_of
-from tests.postgres.servers import Server
+from tests.postgres.servers import Server, chosen_versions
 from tests.server.breaking import FIRST_ORDERS, Broken, shop, until
 
 AUDITED = {"search": "equal", "report": "equal"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """One version: the demo brings its own, and what it asks for is in all of them."""
+    with tempfile.TemporaryDirectory(prefix="hw") as directory:
+        made = Server.create(chosen_versions()[0], Path(directory))
+        made.start()
+        yield made
+        made.stop()
 
 
 @pytest.fixture
