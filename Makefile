@@ -77,7 +77,7 @@ bench-sinks: setup servers ## measure sinks: first content, changes, commit to v
 bench-demo: setup ## measure the demo: to the first page, and from a commit in PostgreSQL to a subscriber
 	$(python) -m bench.demo $(BENCH_OPTIONS)
 
-torture-alerts: setup ## kill senders of messages and alerts N times each: make torture-alerts N=100
+torture-alerts: setup ## kill senders of messages, mail and alerts N times each: make torture-alerts N=100
 	HEADWATER_ALERT_KILLS=$(N) HEADWATER_CHANNEL_KILLS=$(N) $(bin)/pytest -q tests/alerts/test_kills.py tests/channels/test_kills.py
 
 torture-capture: setup ## kill captures of PostgreSQL and its server N times: make torture-capture N=200
