@@ -20,6 +20,7 @@ from tools.fuzzing.plans import create_topics
 from tools.fuzzing.queries import Queries
 from tools.fuzzing.relations import Relation, history_relations, topic_relation
 from tools.fuzzing.running import failure
+from tools.fuzzing.times import begin
 from tools.fuzzing.topics import TopicPlan
 
 _DEPTHS = (0, 0, 0, 1, 1, 2, 3)
@@ -45,6 +46,7 @@ def choose(
     folder: Path,
     figures: Figures,
     *,
+    round_number: int = 0,
     stop_at_first: bool = False,
 ) -> Chosen:
     """Views for a round. `folder` takes a log with the first commits, over which raw Spark runs them.
@@ -54,19 +56,28 @@ def choose(
     """
     with EmbeddedLog(folder) as log:
         create_topics(log.create, topics)
+        begin(log, [topic.name for topic in topics])
         for commit in first:
             append(log, commit)
-        return _Choice(session, dice, topics, log, figures).views(count, stop_at_first=stop_at_first)
+        return _Choice(session, dice, topics, log, figures, round_number).views(count, stop_at_first=stop_at_first)
 
 
 class _Choice:
-    def __init__(self, session: Any, dice: Random, topics: Sequence[TopicPlan], log: Log, figures: Figures) -> None:
+    def __init__(
+        self,
+        session: Any,
+        dice: Random,
+        topics: Sequence[TopicPlan],
+        log: Log,
+        figures: Figures,
+        round_number: int,
+    ) -> None:
         self._session, self._dice, self._figures = session, dice, figures
         self._topics = log.topics()
         self._views: dict[str, str] = {}
         self._reads: dict[str, frozenset[str]] = {}
         histories = [one for topic in topics for one in history_relations(topic)]
-        self._queries = Queries(dice, [*(topic_relation(topic) for topic in topics), *histories])
+        self._queries = Queries(dice, [*(topic_relation(topic) for topic in topics), *histories], round_number)
         self._oracle = Oracle(session, self._topics, self._views, self._reads, self._queries.meant)
         self._oracle.move(log, log.position())
 

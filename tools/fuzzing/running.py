@@ -17,6 +17,7 @@ from headwater.log.topic import Topic
 from tools.fuzzing.changes import append
 from tools.fuzzing.findings import Figures, Finding
 from tools.fuzzing.plans import Leg, RoundPlan, Step, create_topics
+from tools.fuzzing.times import begin
 
 MASTER = "local[2]"
 NAME = "fuzz"
@@ -41,6 +42,8 @@ def open_app(plan: RoundPlan, views: Mapping[str, str], leg: Leg, folder: Path) 
     options = cast("PipelineOptions", dict(leg.options))
     app = App(NAME, log=folder, master=MASTER, **options)
     create_topics(app.topic, plan.topics)
+    app.clock()
+    begin(app.log, [topic.name for topic in plan.topics])
     for name, sql in views.items():
         app.view(name, sql, on_error="dead_letter" if plan.policies.get(name) == "dead_letter" else "fail")
     return app
