@@ -6,6 +6,7 @@ The general forms have all of these, too, but seldom. Most read one topic, so th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import TypeAlias
 
@@ -93,7 +94,8 @@ class Specials(Forms):
         """Rows, each with one of the values that belong to it, whichever comes."""
         given, scope = self._one(depth)
         inner, _ = self._one(0)
-        return self._with(given, scope, inner, self._sources.subqueries.some(given, inner))
+        made = self._with(given, scope, inner, self._sources.subqueries.some(given, inner))
+        return replace(made, open=True)
 
     def _subquery_over(self, depth: int, *, last: bool = False) -> Relation:
         """Rows, each with the result of a window function over those that belong to it."""
@@ -166,10 +168,10 @@ class Specials(Forms):
         return self._groups(depth, lambda calls: column(calls.statistic()))
 
     def _by_order(self, depth: int, *, last: bool = False) -> Relation:
-        return self._groups(depth, lambda calls: column(calls.by_order()), alone=_ALONE)
+        return replace(self._groups(depth, lambda calls: column(calls.by_order()), alone=_ALONE), open=True)
 
     def _sketches(self, depth: int, *, last: bool = False) -> Relation:
-        return self._groups(depth, lambda calls: column(calls.sketch()), alone=_ALONE)
+        return replace(self._groups(depth, lambda calls: column(calls.sketch()), alone=_ALONE), open=True)
 
     def _one_with(self, kind: str, depth: int) -> tuple[Source, Expressions]:
         """One source, mostly with a column of a type."""
@@ -278,4 +280,4 @@ class Specials(Forms):
         given, scope = self._one(depth)
         columns = [*self._items(scope, 1), Column(self._dice.choice(_CLOCKS), OPAQUE)]
         made = self._made("SELECT", given, "", columns, given.rows)
-        return Relation(made.sql, made.columns, made.rows, made.reads, clock=True)
+        return replace(made, clock=True)

@@ -326,7 +326,7 @@ class Planner:
         rest: Sequence[Expression],
         partition: Sequence[Expression],
     ) -> _Ordered:
-        """Rows with columns for an order, which goes on where the stated one ends, and for a partition."""
+        """Rows with columns for an order, the stated one and the rest of it, and for a partition."""
         orders = [*stated, *rest]
         child, keys = self._attach(given, [*(order.child for order in orders), *partition])
         groups = [self.catalyst.normalized(expression) for expression in keys[len(orders) :]]
