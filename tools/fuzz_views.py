@@ -32,8 +32,8 @@ from tools.fuzzing.shrinking import Shrinking
 
 messages = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 _COUNTS = (
-    "rounds", "views", "batches", "comparisons", "rows", "without_rows", "open", "reopened", "compacted", "verified",
-    "failed", "set_aside", "invalid",
+    "rounds", "views", "batches", "comparisons", "rows", "without_rows", "open", "timed", "reopened", "compacted",
+    "verified", "failed", "set_aside", "invalid",
 )  # fmt: skip
 
 

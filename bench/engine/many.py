@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from bench.engine.processes import processor_seconds
 from bench.report import Line
 from headwater.app import App
 
@@ -32,7 +35,7 @@ _TEMPLATES = (
     """SELECT country, count(*) AS n FROM customers WHERE id IN (SELECT customer FROM orders WHERE amount > {n})
        GROUP BY 1""",
 )
-"""Every tenth view is of the same kind; two of ten use nodes of Spark's own."""
+"""Every tenth view is of the same kind; one of ten uses a node of Spark's own."""
 _SOLD = """(SELECT o.id, o.amount, c.country, c.segment FROM orders o JOIN customers c ON c.id = o.customer)"""
 
 
@@ -53,29 +56,43 @@ def measure(directory: Path, views: int = VIEWS) -> Iterator[Line]:
             app.view(name, sql_of(number))
         app.log.append("customers", _customers(np.arange(CUSTOMERS), dice))
         app.log.append("orders", _orders(np.arange(ORDERS), dice))
-        began = time.monotonic()
-        app.plan()
-        planned = time.monotonic()
-        app.catch_up()
-        caught_up = time.monotonic()
+        planning = _Spent.of(app.plan)
+        first = _Spent.of(app.catch_up)
         batches = [_batch(app, dice) for _ in range(WARM_BATCHES + BATCHES)][WARM_BATCHES:]
-        verifying = time.monotonic()
-        wrong = [name for name in names if not app.verify(name).equal]
-        verified = time.monotonic()
+        verifying = _Spent.of(lambda: [name for name in names if not app.verify(name).equal])
+    wrong = verifying.found
     note = f"WRONG: {', '.join(wrong)}" if wrong else f"all {views} views equal their SQL"
-    yield Line(f"{views} views: Spark's start and planning", planned - began, "s")
-    yield Line(f"{views} views: the first batches, {CUSTOMERS + ORDERS:,} rows", caught_up - planned, "s")
-    yield Line(f"{views} views: a batch of {CHANGES} changes, median", median(batches), "s", note=f"of {BATCHES}")
-    yield Line(f"{views} views: verify", verified - verifying, "s", note=note)
+    small = sorted(batches, key=lambda batch: batch.seconds)[len(batches) // 2]
+    yield planning.line(f"{views} views: Spark's start and planning")
+    yield first.line(f"{views} views: the first batches, {CUSTOMERS + ORDERS:,} rows")
+    yield small.line(f"{views} views: a batch of {CHANGES} changes, median", f"of {BATCHES}")
+    yield verifying.line(f"{views} views: verify", note)
 
 
-def _batch(app: App, dice: np.random.Generator) -> float:
-    """The seconds that a small batch takes."""
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    """The time that something took, here and in the processes that it uses, and what it gave."""
+
+    seconds: float
+    processor_seconds: float
+    found: Any
+
+    @classmethod
+    def of(cls, work: Callable[[], object]) -> _Spent:
+        began, before = time.monotonic(), processor_seconds(os.getpid())
+        found = work()
+        return cls(time.monotonic() - began, processor_seconds(os.getpid()) - before, found)
+
+    def line(self, title: str, note: str = "") -> Line:
+        spent = f"{self.processor_seconds:.1f} s of processor time"
+        return Line(title, self.seconds, "s", note=f"{spent}; {note}" if note else spent)
+
+
+def _batch(app: App, dice: np.random.Generator) -> _Spent:
+    """What a small batch takes."""
     app.log.append("orders", _orders(dice.choice(ORDERS, CHANGES - 10, replace=False), dice))
     app.log.append("customers", _customers(dice.choice(CUSTOMERS, 10, replace=False), dice))
-    began = time.monotonic()
-    app.catch_up()
-    return time.monotonic() - began
+    return _Spent.of(app.catch_up)
 
 
 def _customers(ids: np.ndarray[tuple[int], np.dtype[np.int64]], dice: np.random.Generator) -> pa.Table:

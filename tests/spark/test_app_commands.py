@@ -27,6 +27,7 @@ VIEWS = {
     "JOIN customers c ON c.id = o.customer_id WHERE o.status = 'paid' GROUP BY c.country",
     "top_countries": "SELECT country FROM revenue ORDER BY revenue DESC LIMIT 1",
     "median": "SELECT customer_id, percentile(amount, 0.5) AS median FROM orders GROUP BY customer_id",
+    "winners": "SELECT id, rank() OVER (PARTITION BY status ORDER BY amount DESC) AS place FROM orders",
 }
 
 
@@ -83,6 +84,12 @@ def test_the_general_operator_says_what_it_recomputes(file: Path) -> None:
     (general,) = [one for one in explained(file, "median")["operators"] if one["recomputed"]]
     assert general["label"] == "aggregate by group: orders.customer_id"
     assert general["recomputed"] == ["percentile(orders.amount, 0.5, 1) AS median"]
+
+
+def test_ranks_are_no_work_of_the_general_operator(file: Path) -> None:
+    (ranks,) = [one for one in explained(file, "winners")["operators"] if one["recomputed"]]
+    assert ranks["label"] == "ranks by orders.amount DESC per orders.status"
+    assert ranks["recomputed"] == ["rank()"]
 
 
 def test_the_levels_are_a_picture(file: Path) -> None:

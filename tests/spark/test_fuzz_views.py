@@ -12,12 +12,20 @@ from pyspark.sql import SparkSession
 
 from headwater.app import App
 from headwater.engine.reading import Snapshot
+from headwater.model.position import START
+from headwater.spark.catalyst.determinism import COLLECTED
 from headwater.spark.planner import Planner
+from headwater.testing.disk import seeded
+from tools.fuzzing.candidates import choose
 from tools.fuzzing.changes import Change
-from tools.fuzzing.findings import Figures
+from tools.fuzzing.expressions import OPAQUE, Column
+from tools.fuzzing.findings import Figures, Finding
 from tools.fuzzing.oracle import Oracle, RawFailed
 from tools.fuzzing.plans import Leg, RoundPlan, Step
+from tools.fuzzing.queries import Queries
+from tools.fuzzing.relations import Relation
 from tools.fuzzing.seeds import plan_of, run_plan
+from tools.fuzzing.times import MOMENTS, moments_at
 from tools.fuzzing.topics import TopicPlan
 
 
@@ -109,6 +117,52 @@ def test_the_order_of_a_correlated_limit_counts(
     monkeypatch.setattr(App, "snapshot", by_another_order)
     (finding,) = run_plan(plan, tmp_path / "wrong", Figures())
     assert finding.view == "q"
+
+
+def test_an_open_answer_that_no_rule_decides_is_found_when_it_is_accepted(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns, made = (Column("c0", OPAQUE),), "SELECT collect_list(v) AS c0 FROM t"
+    monkeypatch.setattr(Queries, "query", lambda *_: Relation(made, columns, 1, frozenset({"t"}), open=True))
+    rows = tuple({"id": number, "v": number} for number in range(6))
+
+    def found(folder: Path) -> list[Finding]:
+        figures = Figures()
+        choose(spark, seeded(1), RANKS.topics, [(Change("t", rows),)], 1, folder, figures)
+        return figures.findings
+
+    assert found(tmp_path / "right") == []
+    monkeypatch.setattr("tools.fuzzing.candidates.CORRELATED", COLLECTED)
+    assert found(tmp_path / "wrong")[0].cause == "accepted"
+
+
+def test_time_is_what_it_is_at_the_position(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = tuple({"id": number, "at": moment} for number, moment in enumerate(MOMENTS))
+    ticks = [(Change("now()", ({"at": MOMENTS[place]},)),) for place in (2, 2, 4, 7)]
+    marks = [(Change("watermark('t')", ({"at": MOMENTS[place]},)),) for place in (1, 5)]
+    plan = replace(
+        RANKS,
+        topics=(TopicPlan("t", (("id", "bigint"), ("at", "timestamp")), ("id",)),),
+        views={
+            "q": "SELECT id FROM t WHERE at > now() - INTERVAL 30 MINUTES",
+            "r": "SELECT count(*) AS c FROM q JOIN t ON q.id = t.id WHERE t.at < watermark('t')",
+        },
+        reads={"q": frozenset({"t"}), "r": frozenset({"q", "t"})},
+        legs=(
+            Leg((Step(((Change("t", rows),), ticks[0])), Step((ticks[1],)))),
+            Leg((Step((marks[0],)), Step((ticks[2], marks[1])), Step((ticks[3],)))),
+        ),
+    )
+    figures = Figures()
+    assert run_plan(plan, tmp_path / "right", figures) == []
+    assert figures.timed == figures.comparisons > 8
+    assert figures.without_rows < figures.comparisons / 2
+    times = moments_at
+    monkeypatch.setattr("tools.fuzzing.oracle.moments_at", lambda log, topics, position: times(log, topics, START))
+    found = run_plan(plan, tmp_path / "wrong", Figures())
+    assert found[0].view == "q"
 
 
 @pytest.mark.parametrize("policy", ["fail", "dead_letter"])

@@ -204,7 +204,8 @@ class Aggregations:
 
     def sketch(self) -> Aggregate:
         """A summary that is kept in few bytes, and may depend on the order of rows."""
-        number, text = self._scope.value("bigint", 1), self._scope.value("string", 1)
+        # Of columns: what is the same in all rows has no order.
+        number, text = self._scope.value("bigint", 0), self._scope.value("string", 0)
         return Aggregate(
             self._dice.choice(
                 (

@@ -8,10 +8,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from headwater.engine.comparison import differences, has_doubles
 from headwater.errors import InvalidQuery, UnsupportedQuery
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.log.port import Log
 from headwater.log.topic import Topic
+from headwater.spark.catalyst.determinism import CORRELATED
 from headwater.spark.program import Program
 from tools.fuzzing.changes import Commit, append
 from tools.fuzzing.findings import Figures, Finding
@@ -20,20 +22,27 @@ from tools.fuzzing.plans import create_topics
 from tools.fuzzing.queries import Queries
 from tools.fuzzing.relations import Relation, history_relations, topic_relation
 from tools.fuzzing.running import failure
+from tools.fuzzing.times import begin
 from tools.fuzzing.topics import TopicPlan
 
 _DEPTHS = (0, 0, 0, 1, 1, 2, 3)
+_ORDERS = 4
+"""In how many other orders of rows it is asked whether an answer is open."""
 _TRIES = 4
 """Queries that are made for each one that is wanted, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Views by name, and for each the topics and views that it reads, directly or not; `meant` is for the oracle."""
+    """Views by name, and for each the topics and views that it reads, directly or not; `meant` is for the oracle.
+
+    `settled` are those for which a rule of headwater decides what SQL leaves open.
+    """
 
     views: Mapping[str, str]
     reads: Mapping[str, frozenset[str]]
     meant: Mapping[str, str] = field(default_factory=dict)
+    settled: frozenset[str] = frozenset()
 
 
 def choose(
@@ -45,6 +54,7 @@ def choose(
     folder: Path,
     figures: Figures,
     *,
+    round_number: int = 0,
     stop_at_first: bool = False,
 ) -> Chosen:
     """Views for a round. `folder` takes a log with the first commits, over which raw Spark runs them.
@@ -54,19 +64,28 @@ def choose(
     """
     with EmbeddedLog(folder) as log:
         create_topics(log.create, topics)
+        begin(log, [topic.name for topic in topics])
         for commit in first:
             append(log, commit)
-        return _Choice(session, dice, topics, log, figures).views(count, stop_at_first=stop_at_first)
+        return _Choice(session, dice, topics, log, figures, round_number).views(count, stop_at_first=stop_at_first)
 
 
 class _Choice:
-    def __init__(self, session: Any, dice: Random, topics: Sequence[TopicPlan], log: Log, figures: Figures) -> None:
+    def __init__(
+        self,
+        session: Any,
+        dice: Random,
+        topics: Sequence[TopicPlan],
+        log: Log,
+        figures: Figures,
+        round_number: int,
+    ) -> None:
         self._session, self._dice, self._figures = session, dice, figures
         self._topics = log.topics()
         self._views: dict[str, str] = {}
         self._reads: dict[str, frozenset[str]] = {}
         histories = [one for topic in topics for one in history_relations(topic)]
-        self._queries = Queries(dice, [*(topic_relation(topic) for topic in topics), *histories])
+        self._queries = Queries(dice, [*(topic_relation(topic) for topic in topics), *histories], round_number)
         self._oracle = Oracle(session, self._topics, self._views, self._reads, self._queries.meant)
         self._oracle.move(log, log.position())
 
@@ -101,17 +120,35 @@ class _Choice:
         if empty and self._dice.random() < 0.95:
             return False
         needed = {view: sql for view, sql in self._views.items() if view == name or view in query.reads}
-        taken = name in accepted(self._session, self._topics, Chosen(needed, self._reads), self._figures).views
-        if taken and query.clock:
+        found = accepted(self._session, self._topics, Chosen(needed, self._reads), self._figures)
+        if name not in found.views:
+            return False
+        if query.clock:
             self._figures.findings.append(Finding(name, query.sql, 0, error="It is accepted.", cause="accepted"))
-        return taken and not query.clock
+            return False
+        if query.open and not found.settled and self._is_open(name):
+            error = "SQL leaves it open, no rule decides, and it is accepted."
+            self._figures.findings.append(Finding(name, query.sql, 0, error=error, cause="accepted"))
+            return False
+        return True
+
+    def _is_open(self, name: str) -> bool:
+        """Whether raw Spark answers differently when rows come in another order; doubles may do so in any query."""
+        answer = self._oracle.answer(name)
+        if any(has_doubles(column.type) for column in answer.schema):
+            return False
+        try:
+            others = self._oracle.other_answers(name, _ORDERS)
+        except RawFailed:
+            return False
+        return any(differences(answer, other.cast(answer.schema)) for other in others)
 
 
 def accepted(session: Any, topics: Sequence[Topic], chosen: Chosen, figures: Figures) -> Chosen:
     """The views that headwater plans. Those that it refuses, and those that read them, are left out."""
     while chosen.views:
         try:
-            Program(session, topics, chosen.views)
+            program = Program(session, topics, chosen.views)
         except InvalidQuery as error:
             refused = str(error.view)
             figures.refused["invalid"] += 1
@@ -124,7 +161,8 @@ def accepted(session: Any, topics: Sequence[Topic], chosen: Chosen, figures: Fig
             refused, cause = _culprit(session, topics, chosen) or (next(iter(chosen.views)), error)
             figures.findings.append(replace(failure(cause, chosen.views, 0), view=refused, sql=chosen.views[refused]))
         else:
-            return chosen
+            by_rule = {name for name, planned in program.views.items() if set(planned.rules) - {CORRELATED}}
+            return replace(chosen, settled=frozenset(by_rule))
         if refused not in chosen.views:
             raise AssertionError(f"Headwater refuses {refused!r}, which is no view.")
         chosen = _without(chosen, refused)

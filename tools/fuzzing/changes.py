@@ -1,4 +1,4 @@
-"""Random changes of topics: inserts, updates, deletes, moves to another key, duplicates, of several topics."""
+"""Random changes of topics: inserts, updates, deletes, key moves, duplicates, of several topics; and of time."""
 
 from __future__ import annotations
 
@@ -9,16 +9,23 @@ from random import Random
 from typing import TypeAlias
 
 from headwater.log.port import Log
+from tools.fuzzing.times import Times, is_source, move
 from tools.fuzzing.topics import TopicPlan
 
 Row: TypeAlias = Mapping[str, object]
 IDLE = "idle"
 """A topic that no view reads: a commit to it moves the log, and nothing else."""
 
+_TIMED = 0.2
+"""The share of commits that move time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Rows that are appended to a topic, or keys of a table that are deleted."""
+    """Rows that are appended to a topic, or keys of a table that are deleted.
+
+    Instead of a topic it may have a time source, by what queries call it, and a row with the moment `at` which it is.
+    """
 
     topic: str
     rows: tuple[Row, ...]
@@ -29,7 +36,12 @@ Commit: TypeAlias = tuple[Change, ...]
 
 
 def append(log: Log, commit: Commit) -> None:
-    """Makes a commit in a log."""
+    """Makes a commit in a log, or moves time, which is a commit, too."""
+    moves = [change for change in commit if is_source(change.topic)]
+    for change in moves:
+        move(log, change.topic, str(change.rows[-1]["at"]))
+    if moves:
+        return
     with log.commit() as made:
         for change in commit:
             if change.delete:
@@ -39,10 +51,14 @@ def append(log: Log, commit: Commit) -> None:
 
 
 class Changes:
-    """Makes commits one after the other. It knows what the tables hold, so that it can change and delete that."""
+    """Makes commits one after the other. It knows what the tables hold, so that it can change and delete that.
 
-    def __init__(self, dice: Random, topics: Sequence[TopicPlan]) -> None:
+    `timed`: some of them move time.
+    """
+
+    def __init__(self, dice: Random, topics: Sequence[TopicPlan], *, timed: bool = False) -> None:
         self._dice, self._topics = dice, topics
+        self._times = Times(dice, [topic.name for topic in topics]) if timed else None
         self._rows: dict[str, dict[tuple[object, ...], Row]] = {topic.name: {} for topic in topics}
         self._sent: dict[str, list[Row]] = {topic.name: [] for topic in topics}
 
@@ -50,6 +66,8 @@ class Changes:
         """One commit: of one topic or several, now and then of none that counts."""
         if self._dice.random() < 0.06:
             return (Change(IDLE, ({"id": 1},)),)
+        if self._times is not None and self._dice.random() < _TIMED:
+            return (_moved(*self._times.next()),)
         chosen = self._dice.sample(self._topics, min(len(self._topics), self._dice.choice((1, 1, 2, 2, 3))))
         return tuple(change for topic in chosen for change in self._of(topic))
 
@@ -82,6 +100,10 @@ class Changes:
                 keys = product(*(topic.domain(name) for name in topic.key))
                 found[:] = [{**self._new(topic), **dict(zip(topic.key, key, strict=True))} for key in keys]
         return tuple(self._append(topic, found) for topic, found in rows.items())
+
+    def first_moments(self) -> tuple[Commit, ...]:
+        """Commits that say how far time is at first."""
+        return () if self._times is None else tuple((_moved(*one),) for one in self._times.first())
 
     def filling(self) -> Commit:
         """Rows for all topics, so that most views have some."""
@@ -130,6 +152,10 @@ class Changes:
         """The same row under another key, in one commit."""
         other = {**row, **{name: self._dice.choice(topic.domain(name)) for name in topic.key}}
         return [self._delete(topic, [row]), self._append(topic, [other])]
+
+
+def _moved(source: str, moment: str) -> Change:
+    return Change(source, ({"at": moment},))
 
 
 def _key(topic: TopicPlan, row: Row) -> tuple[object, ...]:

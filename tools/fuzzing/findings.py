@@ -48,6 +48,8 @@ class Figures:
     """Comparisons of a view that has no rows: they show little."""
     open: int = 0
     """Comparisons in which Spark's own answer changes with the order of rows, so that a rule of headwater decides."""
+    timed: int = 0
+    """Comparisons of a view that names the clock or a watermark."""
     reopened: int = 0
     compacted: int = 0
     verified: int = 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -24,8 +25,10 @@ from headwater.model.position import START, Position
 from headwater.spark.catalyst.disturbing import DISTURBING_SETTINGS
 from headwater.spark.catalyst.history import names_system_columns
 from headwater.spark.raw import FEW_ROWS, RawSpark
+from headwater.spark.time_calls import time_calls, with_moments
 from headwater.spark.topics import topic_schema
 from tools.fuzzing.doubles import within
+from tools.fuzzing.times import moments_at
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
@@ -72,7 +75,7 @@ class _Known:
 
 
 class Oracle:
-    """Runs views in raw Spark over the rows of a log at a position."""
+    """Runs views in raw Spark over the rows of a log at a position; time sources are the moments that they are at."""
 
     def __init__(
         self,
@@ -90,6 +93,7 @@ class Oracle:
         self._records: Callable[[Topic], pa.Table] | None = None
         self._placed: dict[str, tuple[pa.Table, int | None]] = {}
         self._known: dict[str, _Known] = {}
+        self._moments: Mapping[str, datetime] = {}
 
     def move(self, log: Log, position: Position, excluded: Sequence[Excluded] = ()) -> bool:
         """Takes the rows of all topics at a position, without records that were set aside.
@@ -109,10 +113,17 @@ class Oracle:
             if not same:
                 moved[name] = rows
         self._rows |= moved
+        moments = moments_at(log, list(self._topics), position)
+        timed = {view for view, sql in self._views.items() if time_calls(sql)} if moments != self._moments else set()
+        self._moments = moments
         self._records = lambda topic: records_at(
             log, topic, position, [row for row in excluded if row.topic == topic.name]
         )
-        self._known = {view: known for view, known in self._known.items() if not self._reads[view] & moved.keys()}
+        self._known = {
+            view: known
+            for view, known in self._known.items()
+            if not ({view} | self._reads[view]) & (moved.keys() | timed)
+        }
         return True
 
     def answer(self, view: str) -> pa.Table:
@@ -214,6 +225,7 @@ class Oracle:
         sql = self._views[view]
         for said, meant in self._meant.items():
             sql = sql.replace(said, meant)
+        sql = with_moments(sql, self._moments)
         return self._raw.frame(sql, sorted_sets=_SET in sql, seed=variant)
 
     def _put(self, topic: str, seed: int | None, *, with_history: bool) -> None:

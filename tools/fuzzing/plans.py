@@ -9,7 +9,8 @@ from typing import Any
 from tools.fuzzing.changes import IDLE, Commit
 from tools.fuzzing.topics import TopicPlan
 
-_COMPILED_EVERY = 3
+COMPILED_EVERY = 3
+"""In one of so many rounds Spark compiles what it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class RoundPlan:
     @property
     def compiled(self) -> bool:
         """Whether Spark compiles what it runs, which takes longer."""
-        return self.seed % _COMPILED_EVERY == 1
+        return self.seed % COMPILED_EVERY == 1
 
     def needed(self, views: Sequence[str]) -> dict[str, str]:
         """The views of these names and all that they read."""

@@ -6,29 +6,33 @@ up to the last digits only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 
 from tools.fuzzing.expressions import KINDS, NUMERIC, OTHER, Column, Expressions
 from tools.fuzzing.forms import Forms, column, reading
 from tools.fuzzing.relations import Relation, TooLarge
 from tools.fuzzing.sources import Sources
-from tools.fuzzing.specials import Specials
+from tools.fuzzing.specials import Form, Specials
 from tools.fuzzing.windows import Windows
 
 _TRIES = 20
 _SETS = ("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL")
-_SPECIAL = 0.55
+_SPECIAL = 0.6
 """The share of views that are short and have one construct that is easy to get wrong."""
 
 
 class Queries(Forms):
-    """Makes queries over relations, to which the caller adds each view."""
+    """Makes queries over relations, to which the caller adds each view.
 
-    def __init__(self, dice: Random, relations: Sequence[Relation]) -> None:
+    The number of the round says which special forms come first.
+    """
+
+    def __init__(self, dice: Random, relations: Sequence[Relation], round_number: int = 0) -> None:
         super().__init__(dice, Sources(dice, relations, self._query))
         self._specials = Specials(dice, self._sources)
-        self._deck: list[Callable[..., Relation]] = []
+        self._round_number = round_number
+        self._deck: list[Form] = []
 
     @property
     def meant(self) -> dict[str, str]:
@@ -50,14 +54,14 @@ class Queries(Forms):
                 continue
         return self._query(0, last=True)
 
-    def _special(self) -> Callable[..., Relation]:
+    def _special(self) -> Form:
         """One of the special forms: none comes again before all others have come."""
         if not self._deck:
-            self._deck = self._dice.sample(self._specials.last, len(self._specials.last))
+            self._deck = self._specials.deck(self._round_number)[::-1]
         return self._deck.pop()
 
     def _query(self, depth: int, *, last: bool = False) -> Relation:
-        forms: list[tuple[float, Callable[..., Relation]]] = [
+        forms: list[tuple[float, Form]] = [
             (3, self._select), (6, self._grouped), (1, self._distinct), (2, self._united), (4, self._windowed),
             (2, self._top), (1, self._grouping_sets), (1, self._pivoted), (1, self._time_windows), (1, self._named),
             (1, self._global), (2, self._ranked), (4, self._dice.choice(self._specials.inner)),

@@ -21,7 +21,8 @@ class TooLarge(Exception):
 class Relation:
     """A query, a topic or a view: the SQL that names it, its columns, about how many rows, and what it reads.
 
-    `clock` marks a query that depends on when it is run, which has to be refused. `topic` is what a relation reads that
+    `clock` marks a query that depends on when it is run, which has to be refused; `open` one whose answer SQL may leave
+    open, which has to be refused if it does, unless headwater has a rule for it. `topic` is what a relation reads that
     is a topic with its history.
     """
 
@@ -30,6 +31,7 @@ class Relation:
     rows: int
     reads: frozenset[str]
     clock: bool = False
+    open: bool = False
     topic: str | None = None
 
     @property

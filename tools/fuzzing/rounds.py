@@ -19,13 +19,14 @@ from headwater.app import App
 from headwater.engine.pipeline import Progress
 from headwater.model.position import START
 from headwater.spark.session import start_session
+from headwater.spark.time_calls import time_calls
 from headwater.spark.verification import Batches
 from headwater.testing.disk import seeded
 from tools.fuzzing.candidates import choose
 from tools.fuzzing.changes import Changes
 from tools.fuzzing.findings import Figures, Finding
 from tools.fuzzing.oracle import Oracle, RawFailed
-from tools.fuzzing.plans import Leg, RoundPlan, Step
+from tools.fuzzing.plans import COMPILED_EVERY, Leg, RoundPlan, Step
 from tools.fuzzing.running import (
     MASTER,
     apply,
@@ -52,13 +53,18 @@ def random_round(
     legs = _legs(dice, topics, steps)
     first = next((step.commits for leg in legs for step in leg.steps if step.commits), ())
     with timed(figures, "choosing views"):
-        chosen = choose(start_session(MASTER), dice, topics, first, views, folder, figures, stop_at_first=stop_at_first)
+        # Counted so, rounds that Spark compiles and those that it does not begin with either half of the special forms.
+        number = seed // COMPILED_EVERY
+        chosen = choose(
+            start_session(MASTER), dice, topics, first, views, folder, figures, round_number=number,
+            stop_at_first=stop_at_first,
+        )  # fmt: skip
     return RoundPlan(seed, topics, chosen.views, chosen.reads, legs, meant=chosen.meant)
 
 
 def _legs(dice: Random, topics: Sequence[TopicPlan], steps: int) -> tuple[Leg, ...]:
-    changes = Changes(dice, topics)
-    filling = (changes.filling(),) if dice.random() < 0.85 else ()
+    changes = Changes(dice, topics, timed=True)
+    filling = (changes.filling(), *changes.first_moments()) if dice.random() < 0.85 else ()
     made = []
     for number in range(steps):
         commits = tuple(changes.commit() for _ in range(dice.randint(0 if number else 1, 4)))
@@ -207,6 +213,7 @@ class Round:
         self._figures.rows += content.num_rows
         self._figures.without_rows += content.num_rows == 0
         self._figures.open += verdict.open
+        self._figures.timed += bool(time_calls(sql))
         if verdict.differences:
             self._out.add(name)
             self._found(Finding(name, sql, progress.batch, verdict.differences, note=verdict.note))

@@ -11,7 +11,7 @@ from tools.fuzzing.plans import RoundPlan
 from tools.fuzzing.rounds import Round, random_round
 
 VIEWS, STEPS = 24, 6
-_FAILING_EVERY, _NAMES_EVERY = 3, 4
+_FAILING_EVERY, _NAMES_EVERY = 3, 3
 
 
 def plan_of(
@@ -21,7 +21,7 @@ def plan_of(
     if seed % _FAILING_EVERY == _FAILING_EVERY - 1:
         return random_failing_round(seed, folder, figures, views=max(2, views // 4), steps=steps + 2)
     plan = random_round(seed, folder, figures, views=views, steps=steps, stop_at_first=stop_at_first)
-    if seed % _NAMES_EVERY == 0:
+    if seed % _NAMES_EVERY == 1:
         figures.findings += twins(plan.topics, folder.with_name("names"))
     return plan
 

@@ -15,6 +15,7 @@ from tools.fuzzing.findings import Figures, Finding
 from tools.fuzzing.plans import Leg, RoundPlan, Step
 from tools.fuzzing.seeds import run_plan
 from tools.fuzzing.simplifying import simpler
+from tools.fuzzing.times import sources_of
 from tools.fuzzing.topics import TopicPlan
 from tools.fuzzing.trying import analyzer
 
@@ -186,8 +187,13 @@ def _narrowed(plan: RoundPlan) -> RoundPlan:
 
 def _narrowed_step(step: Step, topics: dict[str, TopicPlan]) -> Step:
     commits = []
+    sources = sources_of(list(topics))
     for commit in step.commits:
-        changes = [_narrowed_change(change, topics[change.topic]) for change in commit if change.topic in topics]
+        changes = [
+            _narrowed_change(change, topics[change.topic]) if change.topic in topics else change
+            for change in commit
+            if change.topic in topics or change.topic in sources
+        ]
         commits += [tuple(changes)] if changes else []
     return replace(step, commits=tuple(commits))
 

@@ -34,15 +34,27 @@ class Sources:
 
     def one(self, depth: int) -> Source:
         """One relation, subquery or constant."""
-        alias, chance = self.alias(), self._dice.random()
+        chance = self._dice.random()
         if depth > 0 and chance < 0.4:
             made = self._query(depth - 1)
-            text, reads = f"({made.sql}) AS {alias}", made.reads
-        elif chance < 0.45:
-            return constant(self._dice, alias)
-        else:
-            made = self._dice.choice(self._readable())
-            text, reads = f"{in_some_case(self._dice, made.sql)} AS {alias}", made.reads | {made.topic or made.sql}
+            alias = self.alias()
+            return self._aliased(made, f"({made.sql}) AS {alias}", alias, made.reads)
+        if chance < 0.45:
+            return constant(self._dice, self.alias())
+        return self._named(self._dice.choice(self._readable()))
+
+    def history(self) -> Source | None:
+        """A topic with its history, if there is one."""
+        histories = [one for one in self.relations if one.topic is not None]
+        return self._named(self._dice.choice(histories)) if histories else None
+
+    def _named(self, made: Relation) -> Source:
+        """A topic or a view by its name."""
+        alias = self.alias()
+        text = f"{in_some_case(self._dice, made.sql)} AS {alias}"
+        return self._aliased(made, text, alias, made.reads | {made.topic or made.sql})
+
+    def _aliased(self, made: Relation, text: str, alias: str, reads: frozenset[str]) -> Source:
         scope = tuple(
             Column(f"{alias}.{in_some_case(self._dice, one.sql)}", one.kind, one.noise) for one in made.columns
         )

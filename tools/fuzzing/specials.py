@@ -5,14 +5,17 @@ The general forms have all of these, too, but seldom. Most read one topic, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
+from typing import TypeAlias
 
 from tools.fuzzing.aggregations import Aggregations
 from tools.fuzzing.expressions import OPAQUE, Column, Expressions
 from tools.fuzzing.forms import Forms, column, reading
 from tools.fuzzing.relations import Relation, Source, constant
 from tools.fuzzing.sources import Sources
+from tools.fuzzing.times import INTERVALS, sources_of
 from tools.fuzzing.topics import DECIMAL, MAP, NARROW
 from tools.fuzzing.windows import Windows
 
@@ -20,25 +23,44 @@ _CLOCKS = (
     "timestamp 'now'", "timestamp 'now'", "date 'today'", "date 'yesterday'", "CAST('now' AS timestamp)",
     "timestamp_ntz 'today'", "current_timestamp()", "current_date", "rand()",
 )  # fmt: skip
-_TRIES = 6
+_ALONE = 0.6
+"""How often what depends on the order of rows is asked of all rows: groups are so small that it may seem not to."""
+_TRIES = 12
 """How often a source with a column of some type is looked for."""
 
 
+Form: TypeAlias = Callable[..., Relation]
+
+
 class Specials(Forms):
-    """Makes such queries. Those of `inner` may stand inside of others; those of `last` are views of their own."""
+    """Makes such queries. Those of `inner` may stand inside of others, too."""
 
     def __init__(self, dice: Random, sources: Sources) -> None:
         super().__init__(dice, sources)
-        self.inner: tuple[Callable[..., Relation], ...] = (
+        self.inner: tuple[Form, ...] = (
             self._page, self._newest, self._lateral, self._keyed_by_subquery, self._constants, self._ranks,
         )  # fmt: skip
-        self.last: tuple[Callable[..., Relation], ...] = (
-            *self.inner, self._page, self._newest, self._lateral, self._ranks, self._constants, self._statistics,
-            self._statistics, self._statistics_over, self._by_order, self._by_order, self._sketches,
-            self._over_without_order, self._values_over, self._keyed_by_map, self._keyed_by_map,
-            self._collected_maps, self._decimals_over, self._narrow_over, self._unordered_part, self._subquery_over,
-            self._subquery_over, self._variant, self._clock, self._in_by_subquery,
+        self._halves: tuple[tuple[Form, ...], tuple[Form, ...]] = (
+            (
+                self._keyed_by_map, self._keyed_by_subquery, self._sketches, self._subquery_over, self._page,
+                self._statistics, self._narrow_over, self._clock, self._lateral, self._over_without_order,
+                self._collected_maps, self._ranks, self._in_time,
+            ),
+            (
+                self._keyed_by_map, self._by_order, self._unordered_part, self._newest, self._constants,
+                self._statistics_over, self._decimals_over, self._variant, self._values_over, self._in_by_subquery,
+                self._ranks, self._page, self._in_time, self._past,
+            ),
         )  # fmt: skip
+
+    def deck(self, round_number: int) -> list[Form]:
+        """The forms of views in a random order: half of them first, and in every other round the other half.
+
+        A round seldom has room for all of them, so that two rounds together have all.
+        """
+        first = round_number % 2
+        halves = self._halves[first], self._halves[1 - first]
+        return [form for half in halves for form in self._dice.sample(half, len(half))]
 
     def _one(self, depth: int) -> tuple[Source, Expressions]:
         """One source; those that are no constants are more use here."""
@@ -72,7 +94,8 @@ class Specials(Forms):
         """Rows, each with one of the values that belong to it, whichever comes."""
         given, scope = self._one(depth)
         inner, _ = self._one(0)
-        return self._with(given, scope, inner, self._sources.subqueries.some(given, inner))
+        made = self._with(given, scope, inner, self._sources.subqueries.some(given, inner))
+        return replace(made, open=True)
 
     def _subquery_over(self, depth: int, *, last: bool = False) -> Relation:
         """Rows, each with the result of a window function over those that belong to it."""
@@ -132,11 +155,11 @@ class Specials(Forms):
         rest = f" QUALIFY {windows.ranking().sql} <= 2" if self._dice.random() < 0.3 else ""
         return self._made("SELECT", given, rest, columns, given.rows)
 
-    def _groups(self, depth: int, calls: Callable[[Aggregations], Column]) -> Relation:
-        """A call of an aggregate function, mostly for groups."""
+    def _groups(self, depth: int, calls: Callable[[Aggregations], Column], *, alone: float = 0.2) -> Relation:
+        """A call of an aggregate function for groups, or for all rows in this share of the queries."""
         given, scope = self._one(depth)
         made = calls(Aggregations(self._dice, scope, last=True))
-        if self._dice.random() < 0.2:
+        if self._dice.random() < alone:
             return self._made("SELECT", given, "", [made], 1)
         keys = scope.shared() or [Column("1", "int")]
         return self._made("SELECT", given, " GROUP BY 1", [self._dice.choice(keys), made], 12)
@@ -145,21 +168,27 @@ class Specials(Forms):
         return self._groups(depth, lambda calls: column(calls.statistic()))
 
     def _by_order(self, depth: int, *, last: bool = False) -> Relation:
-        return self._groups(depth, lambda calls: column(calls.by_order()))
+        return replace(self._groups(depth, lambda calls: column(calls.by_order()), alone=_ALONE), open=True)
 
     def _sketches(self, depth: int, *, last: bool = False) -> Relation:
-        return self._groups(depth, lambda calls: column(calls.sketch()))
+        return replace(self._groups(depth, lambda calls: column(calls.sketch()), alone=_ALONE), open=True)
+
+    def _one_with(self, kind: str, depth: int) -> tuple[Source, Expressions]:
+        """One source, mostly with a column of a type."""
+        given, scope = self._one(depth)
+        for _ in range(_TRIES):
+            if scope.of(kind):
+                break
+            given, scope = self._one(0)
+        return given, scope
 
     def _keyed_by_map(self, depth: int, *, last: bool = False) -> Relation:
         """Groups whose key is a map: mostly a column, whose maps may have nulls inside."""
-        given, scope = self._one(depth)
-        for _ in range(_TRIES):
-            if scope.of(MAP):
-                break
-            given, scope = self._one(0)
+        given, scope = self._one_with(MAP, depth)
         key = self._dice.choice(scope.of(MAP)) if scope.of(MAP) else Column(scope.value(MAP, 1), MAP)
         # What only Spark can compute is refused for such a key.
-        columns = [key, Column("count(*)", "bigint"), *self._calls(scope, 0, 1, last=True)]
+        more = self._calls(scope, 1, 1, last=True) if self._dice.random() < 0.25 else []
+        columns = [key, Column("count(*)", "bigint"), *more]
         return self._made("SELECT", given, " GROUP BY 1", columns, 12)
 
     def _collected_maps(self, depth: int, *, last: bool = False) -> Relation:
@@ -191,6 +220,54 @@ class Specials(Forms):
     def _values_over(self, depth: int, *, last: bool = False) -> Relation:
         return self._over(depth, lambda windows: column(windows.value()))
 
+    def _in_time(self, depth: int, *, last: bool = False) -> Relation:
+        """Rows, or groups of them, for as long as a comparison with the clock or a watermark holds."""
+        given, scope = self._one_with("timestamp", depth)
+        source = self._dice.choice(self._time_sources())
+        if self._dice.random() < 0.3:
+            key = self._dice.choice(scope.shared() or [Column("1", "int")])
+            newest = Column(f"max({scope.value('timestamp', 0)})", "timestamp")
+            rest = f" GROUP BY 1 HAVING {self._compared(newest.sql, source)}"
+            return self._made("SELECT", given, rest, [key, newest], 12)
+        condition = self._compared(scope.value("timestamp", 1), source)
+        chosen = Source(given.sql, given.scope, given.rows, given.reads, (*given.where, condition))
+        if self._dice.random() < 0.3:
+            return self._made("SELECT", chosen, "", self._calls(scope, 1, 2, last=last), 1)
+        return self._made("SELECT", chosen, "", self._items(scope, 2, maps=True), given.rows)
+
+    def _time_sources(self) -> Sequence[str]:
+        """The clock, more often than a watermark."""
+        topics = [one.sql for one in self._sources.relations if not one.reads and one.topic is None]
+        clock, *watermarks = sources_of(topics)
+        return [clock] * 2 * len(watermarks) + watermarks
+
+    def _compared(self, moment: str, source: str) -> str:
+        distance = self._dice.choice(INTERVALS)
+        sign, way = self._dice.choice(("<", "<=", ">", ">=")), self._dice.choice("+-")
+        return self._dice.choice(
+            (
+                f"{moment} {sign} {source}",
+                f"{moment} {sign} {source} {way} {distance}",
+                f"{source} - {moment} {sign} {distance}",
+                f"{moment} BETWEEN {source} - {distance} AND {source}",
+                f"{moment} > {source} - {distance} AND {moment} <= {source} + {distance}",
+                f"NOT ({moment} {sign} {source})",
+            )
+        )
+
+    def _past(self, depth: int, *, last: bool = False) -> Relation:
+        """Rows of a topic with its history, or groups of them."""
+        given = self._sources.history()
+        if given is None:
+            return self._in_time(depth, last=last)
+        scope = Expressions(self._dice, given.scope)
+        # What only a history has comes last among its columns.
+        own = Expressions(self._dice, given.scope[-5:])
+        if self._dice.random() < 0.5:
+            columns = [*self._items(own, 1), *self._calls(scope, 1, 2, last=last)]
+            return self._made("SELECT", given, " GROUP BY 1", columns, given.rows)
+        return self._made("SELECT", given, "", [*self._items(scope, 1), *self._items(own, 2)], given.rows)
+
     def _variant(self, depth: int, *, last: bool = False) -> Relation:
         """A value without a fixed type: as a column, or looked into."""
         given, scope = self._one(depth)
@@ -203,4 +280,4 @@ class Specials(Forms):
         given, scope = self._one(depth)
         columns = [*self._items(scope, 1), Column(self._dice.choice(_CLOCKS), OPAQUE)]
         made = self._made("SELECT", given, "", columns, given.rows)
-        return Relation(made.sql, made.columns, made.rows, made.reads, clock=True)
+        return replace(made, clock=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, nan
 from random import Random
 
@@ -81,9 +81,17 @@ class TopicPlan:
 
 
 def random_topics(dice: Random) -> list[TopicPlan]:
-    """Two to four topics, at least one of them a table; all have a column `k` by which they are often joined."""
+    """Two to four topics, at least one of them a table; all have a column `k` by which they are often joined.
+
+    At least one has a column of maps, and one a column of timestamps.
+    """
     count = dice.randint(2, 4)
-    return [_topic(dice, number, keyed=number == 0 or dice.random() < 0.6) for number in range(count)]
+    made = [_topic(dice, number, keyed=number == 0 or dice.random() < 0.6) for number in range(count)]
+    for name, wanted in (("m", MAP), ("at", "timestamp")):
+        if not any(kind == wanted for topic in made for _, kind in topic.columns):
+            place = dice.randrange(count)
+            made[place] = replace(made[place], columns=(*made[place].columns, (name, wanted)))
+    return made
 
 
 def _topic(dice: Random, number: int, *, keyed: bool) -> TopicPlan:

@@ -24,7 +24,7 @@ import pyspark.worker
 from pyspark.daemon import manager
 
 import headwater.spark.stage
-from headwater.views import aggregate, extremes, identity, join, publish, replace, rows, topk, touched, upsert
+from headwater.views import aggregate, extremes, identity, join, publish, ranks, replace, rows, topk, touched, upsert
 
 if __name__ == "__main__":
     # Collecting garbage writes to every object, and what is written is not shared any more.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -19,17 +20,32 @@ from headwater.spark.joins import JOINS, Joins
 from headwater.spark.natives import Natives
 from headwater.spark.projection import GENERATORS
 from headwater.spark.pruning import expressions_of
-from headwater.spark.ranking import Ranking, is_row_number, ranking
+from headwater.spark.ranking import Ranking, is_row_number, rank_functions, ranking
 from headwater.spark.temporal import Crossing, Temporal
 from headwater.spark.topics import Topics
 from headwater.views.aggregate import Aggregate
+from headwater.views.ordering import Order
 from headwater.views.publish import Publish
+from headwater.views.ranks import Ranks
 from headwater.views.temporal_filter import Bound, TemporalFilter
-from headwater.views.topk import Order, TopK
+from headwater.views.topk import TopK
 
 _LIMIT_MAX = 2**31 - 1
 _CONSTRUCTS = {"UnionLoop": "WITH RECURSIVE"}
 """What a node that is not supported is called in SQL."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ordered:
+    """Rows with the columns by which they are ordered and grouped, and the order; `stated` is its part from the SQL."""
+
+    child: Relation
+    columns: Sequence[Expression]
+    schema: pa.Schema
+    key: tuple[str, ...]
+    order: tuple[Order, ...]
+    stated: int
+    detail: str
 
 
 class Planner:
@@ -246,7 +262,14 @@ class Planner:
             if is_dependent and not has_one_row(plan) and not _all_alike(plan.child):
                 raise InternalError("The optimizer has moved a window away from the order of its rows.")
             order = completed(self.catalyst, plan.order, given.output)
-        return self._natives.window(plan, given, [*plan.order, *order])
+        functions = rank_functions(plan)
+        if functions is None:
+            return self._natives.window(plan, given, [*plan.order, *order])
+        # Where ties are ties, what comes after the stated order decides nothing.
+        rest = order if "row_number" in functions else []
+        ordered = self._ordered(given, plan.order, rest, plan.partition)
+        kernel = Ranks(ordered.schema, ordered.key, ordered.order, ordered.stated, functions)
+        return self._placed_by("ranks", ordered, kernel, given.output, plan.columns)
 
     def _ranked(self, given: Ranking) -> Relation:
         """The first rows of each group."""
@@ -292,29 +315,56 @@ class Planner:
         offset: int,
         partition: Sequence[Expression] = (),
     ) -> Relation:
+        ordered = self._ordered(given, orders, [], partition)
+        kernel = TopK(ordered.schema, ordered.key, ordered.order, limit, offset)
+        return self._placed_by(f"top {limit}", ordered, kernel, given.output)
+
+    def _ordered(
+        self,
+        given: Relation,
+        stated: Sequence[Expression],
+        rest: Sequence[Expression],
+        partition: Sequence[Expression],
+    ) -> _Ordered:
+        """Rows with columns for an order, the stated one and the rest of it, and for a partition."""
+        orders = [*stated, *rest]
         child, keys = self._attach(given, [*(order.child for order in orders), *partition])
         groups = [self.catalyst.normalized(expression) for expression in keys[len(orders) :]]
-        keys = keys[: len(orders)]
         columns = list(child.output)
-        places = [_placed(columns, expression) for expression in (*keys, *groups)]
+        places = [_placed(columns, expression) for expression in (*keys[: len(orders)], *groups)]
         schema = port_schema("c", columns)
         names = [schema.names[place] for place in places]
         key = tuple(names[len(orders) :])
         order: dict[str, Order] = {}
-        for name, given_order in zip(names, orders, strict=False):
+        count = 0
+        for number, (name, given_order) in enumerate(zip(names, orders, strict=False), start=1):
             # A column that was decided by before, or is the same in the whole group, decides nothing.
             if name not in key and name not in order:
-                stated = SortOrder.of(given_order)
-                order[name] = Order(name, stated.descending, stated.nulls_first)
-        kernel = TopK(schema, key, tuple(order.values()), limit, offset)
-        detail = ", ".join(order.sql for order in orders)
+                one = SortOrder.of(given_order)
+                order[name] = Order(name, one.descending, one.nulls_first)
+            if number == len(stated):
+                count = len(order)
+        detail = ", ".join(one.sql for one in stated)
         if groups:
             detail += f" per {', '.join(group.sql for group in groups)}"
-        types = [column.type for column in columns]
-        operator = self.builder.add(f"top {limit}", detail, kernel, {"rows": Input(child, columns)}, types)
+        return _Ordered(child, columns, schema, key, tuple(order.values()), count, detail)
+
+    def _placed_by(
+        self,
+        title: str,
+        ordered: _Ordered,
+        kernel: TopK | Ranks,
+        output: Sequence[Expression],
+        made: Sequence[Expression] = (),
+    ) -> Relation:
+        """The rows that an operator gives, with these columns and those that it adds."""
+        child, columns = ordered.child, ordered.columns
+        types = [column.type for column in (*columns, *made)]
+        operator = self.builder.add(title, ordered.detail, kernel, {"rows": Input(child, columns)}, types)
         # What rows were ordered by can be ordered by again above, even if it is no column of the result.
         hidden = [column if column.is_attribute else None for column in columns[len(child.output) :]]
-        return Relation((Branch(operator.number, [*child.output, *hidden]),), given.output)
+        added = [column.attribute for column in made]
+        return Relation((Branch(operator.number, [*child.output, *hidden, *added]),), [*output, *added])
 
     def _attach(self, relation: Relation, expressions: Sequence[Expression]) -> tuple[Relation, list[Expression]]:
         """Scalar subqueries inside expressions become columns: a join with the one row of each."""

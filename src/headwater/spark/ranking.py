@@ -1,11 +1,12 @@
-"""Recognising the first rows of each group: row_number() compared with numbers, and used for nothing else."""
+"""Recognizing rank functions, and the first rows of each group: row_number() only compared with numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.spark.catalyst import Expression, conjuncts, plans, unaliased
+from headwater.views.ranks import RankFunction
 
 _TURNED = {
     "LessThan": "GreaterThan",
@@ -13,6 +14,14 @@ _TURNED = {
     "GreaterThan": "LessThan",
     "GreaterThanOrEqual": "LessThanOrEqual",
     "EqualTo": "EqualTo",
+}
+
+_RANK_FUNCTIONS: Mapping[str, RankFunction] = {
+    "RowNumber": "row_number",
+    "Rank": "rank",
+    "DenseRank": "dense_rank",
+    "PercentRank": "percent_rank",
+    "CumeDist": "cume_dist",
 }
 
 
@@ -50,6 +59,14 @@ def ranking(plan: plans.Project) -> Ranking | None:
         else:
             others.append(condition)
     return None if last is None and first == 1 else Ranking(window, first, last, others)
+
+
+def rank_functions(window: plans.Window) -> tuple[RankFunction, ...] | None:
+    """The functions of a window, if all of them are rank functions."""
+    functions = [unaliased(named).window_function for named in window.columns]
+    found = [_RANK_FUNCTIONS.get(function.kind) for function in functions if function is not None]
+    known = tuple(one for one in found if one is not None)
+    return known if len(known) == len(functions) else None
 
 
 def is_row_number(named: Expression) -> bool:

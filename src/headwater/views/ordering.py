@@ -8,9 +8,11 @@ have no order in SQL; here they are compared as lists of their entries, so that 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
@@ -18,6 +20,50 @@ import pyarrow.types as pat
 from headwater.views.identity import Numbers, elements, groupable, normal, validity
 
 _SIGN_LESS = {8: np.int64(0x7FFFFFFFFFFFFFFF), 4: np.int32(0x7FFFFFFF)}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A column to order by."""
+
+    column: str
+    descending: bool
+    nulls_first: bool
+
+
+def stated_order(rows: pa.Table, orders: Sequence[Order]) -> list[Numbers]:
+    """The numbers that put rows in an order, the most significant first."""
+    numbers = []
+    for order in orders:
+        column = rows[order.column]
+        rank = ranks(column)
+        # A null is less than all others, so it comes first of its own accord if the order ascends.
+        if column.null_count and order.nulls_first == order.descending:
+            valid = validity(column).astype(np.int64)
+            numbers.append(valid if order.nulls_first else 1 - valid)
+        numbers.append(~rank if order.descending else rank)
+    return numbers
+
+
+def whole_order(rows: pa.Table, columns: Sequence[str]) -> list[Numbers]:
+    """The numbers that decide between rows that a stated order leaves equal: all columns, ascending."""
+    return [ranks(rows[name], zeros_apart=True) for name in columns]
+
+
+def run_starts(keys: Sequence[Numbers]) -> npt.NDArray[np.bool_]:
+    """Where something else begins in sorted rows."""
+    starts = np.zeros(len(keys[0]), dtype=bool)
+    starts[:1] = True
+    for key in keys:
+        starts[1:] |= key[1:] != key[:-1]
+    return starts
+
+
+def weights_before(weights: Numbers, starts: npt.NDArray[np.bool_]) -> Numbers:
+    """The sum of the weights before each row, from the start of its run on."""
+    begins: Numbers = np.cumsum(weights) - weights
+    since: Numbers = begins - begins[starts][np.cumsum(starts) - 1]
+    return since
 
 
 def ranks(column: pa.ChunkedArray, *, zeros_apart: bool = False) -> Numbers:

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.errors import InternalError
-from headwater.views.exact import Flags
 from headwater.views.frontier import Frontier
-from headwater.views.identity import Numbers, number_keys, validity
+from headwater.views.identity import Numbers, number_keys
 from headwater.views.kernel import KeyedKernel, Step, Tables, Work
-from headwater.views.ordering import ranks, sorted_places
+from headwater.views.ordering import Order, run_starts, sorted_places, stated_order, weights_before, whole_order
 from headwater.views.zset import HASH, WEIGHT, add, consolidate, rows_at, weights_of, with_weights
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A column to order by."""
-
-    column: str
-    descending: bool
-    nulls_first: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +51,15 @@ class TopK(KeyedKernel):
         """
         if not rows.num_rows:
             return rows
-        keys = [groups, *self._stated(rows)]
+        keys = [groups, *stated_order(rows, self.order)]
         order = sorted_places(keys)
-        starts = _run_starts([key[order] for key in keys])
+        starts = run_starts([key[order] for key in keys])
         ties = np.cumsum(starts) - 1
-        first_of_group = _run_starts([groups[order]])
+        first_of_group = run_starts([groups[order]])
         reached = np.zeros(len(order), dtype=bool)
         above = []
         for weights in (before[order], after[order]):
-            begins = _before(weights, first_of_group)[starts]
+            begins = weights_before(weights, first_of_group)[starts]
             size = np.add.reduceat(weights, np.flatnonzero(starts))
             if size.min() < 0:
                 raise InternalError("The top-k kernel was told to retract a row that it does not hold.")
@@ -78,12 +68,12 @@ class TopK(KeyedKernel):
             above.append(begins)
         places, ties = order[reached], ties[reached]
         found = rows_at(rows, places)
-        order = sorted_places([ties, *self._whole(found)])
+        order = sorted_places([ties, *whole_order(found, self.schema.names)])
         ties, places = ties[order], places[order]
-        starts = _run_starts([ties])
+        starts = run_starts([ties])
         taken = np.zeros(len(order), dtype=np.int64)
         for sign, weights, begins in ((-1, before[places], above[0]), (1, after[places], above[1])):
-            since = begins[ties] + _before(weights, starts)
+            since = begins[ties] + weights_before(weights, starts)
             taken += sign * (self._in_reach(since + weights) - self._in_reach(since))
         chosen = taken != 0
         return consolidate(with_weights(rows_at(found, order[chosen]), taken[chosen]))
@@ -92,36 +82,3 @@ class TopK(KeyedKernel):
         """How many of a group's first rows are shown, and how many come before those."""
         shown: Numbers = np.clip(count, self.offset, self.offset + self.limit)
         return shown
-
-    def _stated(self, rows: pa.Table) -> list[Numbers]:
-        """What the order sorts by, the most significant first."""
-        numbers = []
-        for order in self.order:
-            column = rows[order.column]
-            rank = ranks(column)
-            # A null is less than all others, so it comes first of its own accord if the order ascends.
-            if column.null_count and order.nulls_first == order.descending:
-                valid = validity(column).astype(np.int64)
-                numbers.append(valid if order.nulls_first else 1 - valid)
-            numbers.append(~rank if order.descending else rank)
-        return numbers
-
-    def _whole(self, rows: pa.Table) -> list[Numbers]:
-        """What decides between rows that the order leaves equal."""
-        return [ranks(rows[name], zeros_apart=True) for name in self.schema.names]
-
-
-def _run_starts(keys: Sequence[Numbers]) -> Flags:
-    """Where something else begins in sorted rows."""
-    starts = np.zeros(len(keys[0]), dtype=bool)
-    starts[:1] = True
-    for key in keys:
-        starts[1:] |= key[1:] != key[:-1]
-    return starts
-
-
-def _before(weights: Numbers, starts: Flags) -> Numbers:
-    """The sum of the weights before each row, from the start of its run on."""
-    begins: Numbers = np.cumsum(weights) - weights
-    since: Numbers = begins - begins[starts][np.cumsum(starts) - 1]
-    return since

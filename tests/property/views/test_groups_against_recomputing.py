@@ -1,4 +1,4 @@
-"""The kernels that keep the rows of a key, upsert, rows, replace and top-k, against recomputing after every step."""
+"""The kernels that keep rows by key (upsert, rows, replace, top-k, ranks), against recomputing after every step."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.views.kernel import Kernel
+from headwater.views.ordering import Order
+from headwater.views.ranks import RANK_TYPES, Ranks
 from headwater.views.replace import Replace
 from headwater.views.rows import Rows
-from headwater.views.topk import Order, TopK
+from headwater.views.topk import TopK
 from headwater.views.upsert import Upsert
 from tests.property.views.driver import Change, Driver, content, expanded
 from tests.property.views.sequences import HASHES, change_lists, check_cuts
@@ -30,7 +32,7 @@ SCHEMAS = st.lists(st.sampled_from(list(POOLS)), min_size=1, max_size=3).map(sch
 
 
 def groups_of(kernel: Kernel, changes: Sequence[Change]) -> dict[Row, list[Row]]:
-    assert isinstance(kernel, Rows | TopK)
+    assert isinstance(kernel, Rows | TopK | Ranks)
     groups: dict[Row, list[Row]] = {}
     for row in expanded(changes):
         key = identity(normal(tuple(row[kernel.schema.names.index(name)] for name in kernel.key)))
@@ -89,19 +91,24 @@ def test_what_a_node_gave_is_taken_back_whatever_it_gives_now(
         assert replace.result() == Counter(map(identity, told.values()))
 
 
-def ranked(kernel: TopK, members: list[Row]) -> list[Row]:
-    def compare(left: Row, right: Row) -> int:
-        for order in kernel.order:
-            column = kernel.schema.names.index(order.column)
-            one, other = left[column], right[column]
-            if (one is None) != (other is None):
-                return -1 if (one is None) == order.nulls_first else 1
-            if place(one) != place(other):
-                return -1 if (place(one) < place(other)) != order.descending else 1
-        one, other = strict_place(left), strict_place(right)
-        return int(one > other) - int(one < other)
+def compared(kernel: TopK | Ranks, orders: Sequence[Order], one: Row, other: Row) -> int:
+    """Which of two rows comes first by these orders."""
+    for order in orders:
+        column = kernel.schema.names.index(order.column)
+        left, right = one[column], other[column]
+        if (left is None) != (right is None):
+            return -1 if (left is None) == order.nulls_first else 1
+        if place(left) != place(right):
+            return -1 if (place(left) < place(right)) != order.descending else 1
+    return 0
 
-    return sorted(members, key=cmp_to_key(compare))[kernel.offset : kernel.offset + kernel.limit]
+
+def in_order(kernel: TopK | Ranks, members: list[Row]) -> list[Row]:
+    def compare(one: Row, other: Row) -> int:
+        left, right = strict_place(one), strict_place(other)
+        return compared(kernel, kernel.order, one, other) or int(left > right) - int(left < right)
+
+    return sorted(members, key=cmp_to_key(compare))
 
 
 @st.composite
@@ -121,8 +128,58 @@ def test_the_top_is_what_sorting_everything_gives(kernel: TopK, hashes: int, dat
     for step in steps:
         done += step
         driver.step({"rows": step})
-        chosen = [row for members in groups_of(kernel, done).values() for row in ranked(kernel, members)]
+        chosen = [
+            row
+            for members in groups_of(kernel, done).values()
+            for row in in_order(kernel, members)[kernel.offset : kernel.offset + kernel.limit]
+        ]
         assert driver.result() == Counter(map(identity, chosen))
+    check_cuts(lambda: Driver(kernel, {"rows": kernel.key}, hashes), [{"rows": step} for step in steps], data)
+
+
+@st.composite
+def ranks(draw: st.DrawFn) -> Ranks:
+    schema = schema_of(draw(st.lists(st.sampled_from(ORDERED), min_size=1, max_size=3)))
+    key = tuple(schema.names[: draw(st.integers(0, 1))])
+    orders = st.builds(Order, st.sampled_from(schema.names), st.booleans(), st.booleans())
+    chosen = tuple(draw(st.lists(orders, min_size=1, max_size=2, unique_by=lambda order: order.column)))
+    functions = draw(st.lists(st.sampled_from(list(RANK_TYPES)), min_size=1, max_size=3))
+    return Ranks(schema, key, chosen, draw(st.integers(1, len(chosen))), tuple(functions))
+
+
+def with_ranks(kernel: Ranks, members: list[Row]) -> list[Row]:
+    """The rows of a group and what SQL says of each."""
+    ordered, made = in_order(kernel, members), []
+    for number, row in enumerate(ordered):
+        sides = [compared(kernel, kernel.order[: kernel.stated], other, row) for other in ordered]
+        less, tied = sides.count(-1), sides.count(0)
+        firsts = [
+            place
+            for place in range(less)
+            if not place or compared(kernel, kernel.order[: kernel.stated], ordered[place - 1], ordered[place])
+        ]
+        known = {
+            "row_number": number + 1,
+            "rank": less + 1,
+            "dense_rank": len(firsts) + 1,
+            "percent_rank": less / (len(ordered) - 1) if len(ordered) > 1 else 0.0,
+            "cume_dist": (less + tied) / len(ordered),
+        }
+        made.append((*row, *(known[function] for function in kernel.functions)))
+    return made
+
+
+@given(ranks(), HASHES, st.data())
+def test_ranks_are_what_sorting_everything_gives(kernel: Ranks, hashes: int, data: st.DataObject) -> None:
+    driver = Driver(kernel, {"rows": kernel.key}, hashes)
+    steps = data.draw(change_lists([field.type for field in kernel.schema]))
+    done: list[Change] = []
+    for step in steps:
+        done += step
+        out = driver.step({"rows": step})
+        expected = [row for members in groups_of(kernel, done).values() for row in with_ranks(kernel, members)]
+        assert driver.result() == Counter(map(identity, expected))
+        assert content(out) == Counter({identity(row): weight for row, weight in out})
     check_cuts(lambda: Driver(kernel, {"rows": kernel.key}, hashes), [{"rows": step} for step in steps], data)
 
 

@@ -1,8 +1,9 @@
-"""The rows and top-k kernels: whole groups, ties, and duplicates that count."""
+"""The rows, top-k and ranks kernels: whole groups, ties, and duplicates that count."""
 
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -10,17 +11,20 @@ import pytest
 
 from headwater.errors import InternalError
 from headwater.views.kernel import Kernel
+from headwater.views.ordering import Order
 from headwater.views.publish import Publish
+from headwater.views.ranks import RankFunction, Ranks
 from headwater.views.replace import Replace
 from headwater.views.rows import Rows
-from headwater.views.topk import Order, TopK
+from headwater.views.topk import TopK
 from tests.property.views.driver import Driver
+from tests.property.views.values import identity
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.float64()), ("t", pa.string())])
 NAN = float("nan")
 
 
-def driver_of(kernel: Rows | TopK) -> Driver:
+def driver_of(kernel: Rows | TopK | Ranks) -> Driver:
     copy: Kernel = pickle.loads(pickle.dumps(kernel))
     return Driver(copy, {"rows": kernel.key}, 1)
 
@@ -31,6 +35,10 @@ def give(driver: Driver, *changes: tuple[tuple[Any, ...], int]) -> list[tuple[tu
 
 def top(limit: int, *orders: Order, key: tuple[str, ...] = (), offset: int = 0) -> Driver:
     return driver_of(TopK(SCHEMA, key, orders, limit, offset))
+
+
+def ranks(*functions: RankFunction, key: tuple[str, ...] = ("k",)) -> Driver:
+    return driver_of(Ranks(SCHEMA, key, (Order("v", descending=False, nulls_first=True),), 1, functions))
 
 
 DESCENDING = Order("v", descending=True, nulls_first=False)
@@ -158,3 +166,67 @@ def test_a_limit_of_nothing_gives_nothing() -> None:
     driver = top(0, DESCENDING)
     assert give(driver, (("a", 1.0, ""), 1)) == []
     assert driver.state["rows"].num_rows == 1
+
+
+def test_ties_share_a_rank_and_the_next_one_is_behind_all_of_them() -> None:
+    driver = ranks("rank", "dense_rank", "row_number")
+    rows = [("a", 1.0, "y"), ("a", 1.0, "x"), ("a", 2.0, "")]
+    assert give(driver, *((row, 1) for row in rows)) == [
+        ((*rows[1], 1, 1, 1), 1),
+        ((*rows[0], 1, 1, 2), 1),
+        ((*rows[2], 3, 2, 3), 1),
+    ]
+
+
+def test_only_rows_with_other_results_come_out() -> None:
+    driver = ranks("rank")
+    rows = [("a", float(number), "") for number in range(1, 5)]
+    give(driver, *((row, 1) for row in rows), (("b", 1.0, ""), 1))
+    assert give(driver, (rows[2], -1)) == [((*rows[2], 3), -1), ((*rows[3], 4), -1), ((*rows[3], 3), 1)]
+    tied = ("a", 1.0, "another")
+    assert give(driver, (tied, 1), (rows[1], -1)) == [((*rows[1], 2), -1), ((*tied, 1), 1)]
+
+
+def test_each_copy_of_a_row_has_a_number_and_all_share_a_rank() -> None:
+    driver = ranks("row_number", "rank")
+    row, first = ("a", 2.0, ""), ("a", 1.0, "")
+    assert give(driver, (row, 2)) == [((*row, 1, 1), 1), ((*row, 2, 1), 1)]
+    assert give(driver, (first, 1)) == [
+        ((*row, 1, 1), -1),
+        ((*row, 2, 1), -1),
+        ((*first, 1, 1), 1),
+        ((*row, 2, 2), 1),
+        ((*row, 3, 2), 1),
+    ]
+    alone = ranks("rank")
+    assert give(alone, (row, 2)) == [((*row, 1), 2)]
+    assert give(alone, (row, -1)) == [((*row, 1), -1)]
+
+
+def test_the_number_of_one_copy_may_be_that_of_another_one_before() -> None:
+    driver = ranks("row_number")
+    row, first = ("a", 2.0, ""), ("a", 1.0, "")
+    give(driver, (row, 2))
+    assert give(driver, (first, 1)) == [((*row, 1), -1), ((*first, 1), 1), ((*row, 3), 1)]
+
+
+def test_values_that_are_gone_count_no_more() -> None:
+    driver = ranks("dense_rank")
+    rows = [("a", 1.0, ""), ("a", 2.0, "")]
+    give(driver, *((row, 1) for row in rows))
+    assert give(driver, (rows[0], -1)) == [((*rows[0], 1), -1), ((*rows[1], 2), -1), ((*rows[1], 1), 1)]
+
+
+def test_shares_are_of_the_rows_that_the_group_has_now() -> None:
+    driver = ranks("percent_rank", "cume_dist")
+    rows = [("a", value, "") for value in (1.0, 2.0, 2.0, NAN)]
+    assert give(driver, (rows[0], 1)) == [((*rows[0], 0.0, 1.0), 1)]
+    give(driver, (rows[1], 2), (rows[3], 1))
+    assert driver.result() == Counter(
+        identity(row) for row in [(*rows[0], 0.0, 0.25), *[(*rows[1], 1 / 3, 0.75)] * 2, (*rows[3], 1.0, 1.0)]
+    )
+
+
+def test_ranks_do_not_lose_a_row_that_they_do_not_hold() -> None:
+    with pytest.raises(InternalError, match="a row that it does not hold"):
+        ranks("rank").step({"rows": [(("a", 1.0, ""), -1)]})

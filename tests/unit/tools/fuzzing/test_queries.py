@@ -11,6 +11,7 @@ import pytest
 from headwater.testing.disk import seeded
 from tools.fuzzing.changes import Changes, Commit
 from tools.fuzzing.failing import FailingQueries
+from tools.fuzzing.plans import COMPILED_EVERY
 from tools.fuzzing.queries import Queries
 from tools.fuzzing.relations import history_relations, topic_relation
 from tools.fuzzing.topics import TopicPlan, failing_topics, random_topics
@@ -20,7 +21,7 @@ def queries(seed: int, count: int) -> Iterator[str]:
     dice = seeded(seed)
     topics = random_topics(dice)
     histories = [one for topic in topics for one in history_relations(topic)]
-    made = Queries(dice, [*(topic_relation(topic) for topic in topics), *histories])
+    made = Queries(dice, [*(topic_relation(topic) for topic in topics), *histories], seed // COMPILED_EVERY)
     for _ in range(count):
         yield made.query(dice.choice((0, 0, 1))).sql
 
@@ -63,6 +64,9 @@ SAID = {
     "changes": r"changes\('t\d'\) AS .*\boperation\b",
     "versions": r"versions\('t\d'\) AS .*\bvalid_to\b",
     "the clock": r"timestamp 'now'",
+    "comparisons with the clock": r"WHERE [^()]* now\(\) [-+] INTERVAL",
+    "comparisons with a watermark": r"WHERE [^()]* watermark\('[tT]\d'\)",
+    "the clock after grouping": r"HAVING [^()]*max\([^()]*\) [<>]=? now\(\)",
     "signs of Spark's numbering in text": r"'b#12'",
     "names in another case": r"\bX?T\d AS x",
 }

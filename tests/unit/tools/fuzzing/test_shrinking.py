@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tools.fuzzing import shrinking
 from tools.fuzzing.changes import Change
 from tools.fuzzing.findings import Finding
 from tools.fuzzing.plans import Leg, RoundPlan, Step
+from tools.fuzzing.times import MOMENTS, sources_of
 from tools.fuzzing.topics import TopicPlan
 
 DIFFERENT = Finding("v1", "", 2, error="It differs.", cause="different")
@@ -78,6 +80,19 @@ def test_the_view_and_the_rows_that_matter_are_left(shrunk: Callable[[Fails], Ro
 def test_a_restart_stays_where_it_matters(shrunk: Callable[[Fails], RoundPlan]) -> None:
     plan = shrunk(lambda plan: len(plan.legs) == 2)
     assert [leg.steps for leg in plan.legs] == [(), ()]
+
+
+def test_time_stays_where_its_topic_does(shrunk: Callable[[Fails], RoundPlan], monkeypatch: pytest.MonkeyPatch) -> None:
+    moves = [Change(source, ({"at": MOMENTS[1]},)) for source in sources_of(["t0", "t1"])]
+    legs = (Leg((Step(tuple((move,) for move in moves)),)), *PLAN.legs)
+    monkeypatch.setattr("tests.unit.tools.fuzzing.test_shrinking.PLAN", replace(PLAN, legs=legs))
+
+    def moved(plan: RoundPlan) -> set[str]:
+        return {change.topic for leg in plan.legs for step in leg.steps for commit in step.commits for change in commit}
+
+    plan = shrunk(lambda plan: {"now()", "watermark('t0')"} <= moved(plan) and "FROM t0" in plan.views.get("v1", ""))
+    assert moved(plan) == {"now()", "watermark('t0')"}
+    assert [topic.name for topic in plan.topics] == ["t0"]
 
 
 def test_another_failure_is_not_the_same(shrunk: Callable[[Fails], RoundPlan], monkeypatch: pytest.MonkeyPatch) -> None:
