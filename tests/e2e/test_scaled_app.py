@@ -1,4 +1,4 @@
-"""An application whose store is in PostgreSQL and whose files are in S3: killed, continued, served, sunk and verified."""
+"""An application with its store in PostgreSQL and its files in S3: killed, continued, served, sunk and verified."""
 
 from __future__ import annotations
 
