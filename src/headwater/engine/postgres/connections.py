@@ -54,8 +54,8 @@ class Connections:
 
     def __init__(self, address: PostgresAddress) -> None:
         self.address, self._pid = address, os.getpid()
-        ours = {**_ALIVE, "application_name": f"headwater {address.schema}"}
-        self._conninfo = make_conninfo("", **{**ours, **conninfo_to_dict(address.conninfo)})
+        given: dict[str, Any] = {**_ALIVE, "application_name": f"headwater {address.schema}"}
+        self._conninfo = make_conninfo("", **{**given, **conninfo_to_dict(address.conninfo)})
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._users = 0
