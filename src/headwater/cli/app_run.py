@@ -53,7 +53,11 @@ def run(
     ] = False,
     master: Annotated[
         str | None,
-        typer.Option("--master", help="Where Spark runs, instead of where the application says: spark://host:7077."),
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="Where Spark runs, instead of where the application says: spark://host:7077.",
+        ),
     ] = None,
     server: Annotated[
         bool, typer.Option("--server/--no-server", help="Serve the application over HTTP as well.")
