@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -194,6 +195,15 @@ class App(Published, Alerting, Receiving, Functions, Timed):
     def program(self) -> Program:
         """The views, planned. Raises `InvalidQuery` and `UnsupportedQuery`."""
         return self.plan().program
+
+    def set_master(self, master: str) -> None:
+        """Runs on another Spark than it was defined with, from the next start of Spark on. Raises `UsageError`."""
+        if self._spark.session is not None:
+            raise UsageError(
+                "This application was given a Spark session, which has its master.",
+                hint="Leave spark= or --master out.",
+            )
+        self._spark = replace(self._spark, master=master)
 
     def start_spark(self) -> None:
         """Begins to start Spark and its workers, in the background; `plan` waits for it, or tells why it failed."""

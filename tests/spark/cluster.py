@@ -20,9 +20,10 @@ _START_SECONDS_MAX = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where it is, and the processes of its workers."""
+    """Where it is, the homes of its workers, and their processes."""
 
     master: str
+    homes: list[Path]
     workers: list[subprocess.Popen[bytes]]
 
     def kill_worker(self) -> None:
@@ -39,7 +40,11 @@ def spark_cluster(directory: Path) -> Iterator[Cluster]:
     def start(name: str, host: str, *arguments: str) -> subprocess.Popen[bytes]:
         home = Path(pyspark.__file__).parent
         environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+        # Each has a home and a place for temporary files of its own, as machines have.
+        home_of = directory / f"home of {name}"
+        home_of.mkdir()
         environment |= {"SPARK_WORKER_DIR": str(directory / name), "SPARK_LOCAL_IP": host}
+        environment |= {"HOME": str(home_of), "TMPDIR": str(home_of)}
         with (directory / f"{name}.log").open("wb") as output:
             process = subprocess.Popen(
                 [str(home / "bin" / "spark-class"), *arguments, "--host", host, "--webui-port", "0"],
@@ -58,7 +63,7 @@ def spark_cluster(directory: Path) -> Iterator[Cluster]:
         ]
         for name in ("first", "second"):
             _found(directory / f"{name}.log", r"(Successfully registered) with master")
-        yield Cluster(master, workers)
+        yield Cluster(master, [directory / f"home of {name}" for name in ("first", "second")], workers)
     finally:
         for process in processes:
             if process.poll() is None:

@@ -48,6 +48,14 @@ def run(
         bool,
         typer.Option("--approve", help="Keep changed views as candidates, until `headwater views switch`."),
     ] = False,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="Where Spark runs, instead of where the application says: spark://host:7077.",
+        ),
+    ] = None,
     server: Annotated[
         bool, typer.Option("--server/--no-server", help="Serve the application over HTTP as well.")
     ] = True,
@@ -69,7 +77,7 @@ def run(
         other = "--once" if once else "--take-over"
         raise UsageError(f"{other} and --standby cannot be combined.", hint="Leave one of them out.")
     with (
-        _loaded(application, alone=not (standby or take_over)) as app,
+        _loaded(application, master, alone=not (standby or take_over)) as app,
         Ending() as ending,
         _turn(app, ending) if standby else nullcontext(),
     ):
@@ -130,7 +138,7 @@ def _turn(app: App, ending: Ending) -> Iterator[None]:
         yield
 
 
-def _loaded(application: str, *, alone: bool) -> App:
+def _loaded(application: str, master: str | None, *, alone: bool) -> App:
     """The application. Spark starts meanwhile: while captures read their first tables, and the server comes up.
 
     Raises `AlreadyRunning` first if it has to run `alone` and does not.
@@ -140,6 +148,8 @@ def _loaded(application: str, *, alone: bool) -> App:
         if alone:
             with present(app.directory):
                 pass
+        if master is not None:
+            app.set_master(master)
         if app.views:
             app.start_spark()
         undo.pop_all()

@@ -27,7 +27,9 @@ from headwater.errors import (
     InternalError,
     InvalidQuery,
     InvariantBroken,
+    LogUnavailable,
     SparkStopped,
+    StoreUnavailable,
     UnsupportedQuery,
     ViewFailed,
     WorkerLost,
@@ -45,6 +47,8 @@ FUNCTION = "headwater function"
 _FUNCTION = re.compile(rf"{FUNCTION} (\w+): (.*)")
 # What a worker says of an archive; see the error's own text.
 _ARCHIVE = re.compile(r"ArchiveUnavailable: The archive (\S+) cannot be used: (.*)\.\s*\n\s*hint: (.*)")
+# The same of a store that holds the state, and of brokers that hold the log.
+_UNAVAILABLE = re.compile(r"(StoreUnavailable|LogUnavailable): The [\w' ]+ (\S+) is unavailable: (.*)\.\s*\n")
 # What Spark advises and a view cannot follow: its settings are part of what a view means.
 _SETTING = re.compile(r"\s*If necessary set \"?spark\.sql\.ansi\.enabled\"? to \"?false\"? to bypass this error\.")
 # What people know from other databases, and what Spark takes for something else when it fails on it.
@@ -188,9 +192,12 @@ def in_view(view: str, error: UnsupportedQuery) -> HeadwaterError:
 
 
 def unexpected(error: PySparkException) -> HeadwaterError:
-    """What no view is the reason of: an archive that a worker could not read, or a bug."""
+    """What no view is the reason of: an archive, a store or a log that a worker could not reach, or a bug."""
     if found := _ARCHIVE.search(str(error)):
         return ArchiveUnavailable(*found.groups())
+    if found := _UNAVAILABLE.search(str(error)):
+        kind, address, reason = found.groups()
+        return StoreUnavailable(address, reason) if kind == "StoreUnavailable" else LogUnavailable(address, reason)
     return InternalError(f"Spark failed with an error that headwater does not know: {error}")
 
 

@@ -24,6 +24,7 @@ from headwater.errors import SparkNotStarted, UsageError
 from headwater.spark.archive import archive_options
 from headwater.spark.names import keep_names
 from headwater.spark.noise import RaisedAnyway, Told
+from headwater.spark.shipping import ship
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 # Arrow checks every access to its memory otherwise, which takes a tenth of the time of a large batch. And what Java
@@ -127,6 +128,8 @@ def _session(master: str, java: str | None, settings: Mapping[str, str]) -> Spar
         context: Any = SparkContext(conf=conf, gateway=_gateway(conf))
         # It prints a stack trace when Java is gone, which others notice and tell.
         context._accumulatorServer.handle_error = lambda *_: None  # noqa: SLF001
+        if not master.startswith("local"):
+            ship(context)
     builder = SparkSession.builder.master(master).appName("headwater")
     for name, value in chosen.items():
         builder = builder.config(name, value)

@@ -36,7 +36,8 @@ class EmbeddedViewStore(RelationalViewStore):
     ) -> None:
         self._directory, self._storage = Path(directory), storage or Storage()
         self._address = address if blobs is not None and address is not None else str(self._directory)
-        blobs = blobs or LocalBlobs(self._directory / RUNS, self._storage)
+        self._folder = self._directory if blobs is not None else self._directory / RUNS
+        blobs = blobs or LocalBlobs(self._folder, self._storage)
         super().__init__(self._directory.name, blobs, is_driver=create, clock=clock)
 
     @property
@@ -45,7 +46,7 @@ class EmbeddedViewStore(RelationalViewStore):
 
     def _create_database(self) -> SqliteDatabase:
         try:
-            (self._directory / RUNS).mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(parents=True, exist_ok=True)
             self._storage.sync_directory(self._directory)
         except OSError as error:
             raise storage_error(error, self._directory) from error

@@ -112,7 +112,8 @@ class ObjectBlobs:
         try:
             yield
         except ArchiveUnavailable as error:
-            raise StoreUnavailable(error.location, error.reason) from error
+            # A worker's error is told by its text, in which there must not be another one.
+            raise StoreUnavailable(error.location, error.reason) from None
 
 
 class FetchedBlob:

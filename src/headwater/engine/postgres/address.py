@@ -11,6 +11,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from headwater.errors import UsageError
 
 SCHEMES = ("postgresql", "postgres")
+NAME_BYTES_MAX = 63
+"""What PostgreSQL keeps of a name."""
 _OURS = ("schema", "state")
 _HINT = "It looks like postgresql://user@host:5432/database, with the password in ~/.pgpass or PGPASSWORD."
 
@@ -41,6 +43,11 @@ def parse_address(text: str) -> PostgresAddress:
         raise UsageError(
             f"The address of a view store on PostgreSQL does not name its {missing[0]}.",
             hint="An application adds what is missing: hw.App(name, store='postgresql://…', state='s3://…').",
+        )
+    if len(ours["schema"].encode()) > NAME_BYTES_MAX:
+        raise UsageError(
+            f"The name of the schema {ours['schema']!r} is too long.",
+            hint=f"PostgreSQL cuts off names behind {NAME_BYTES_MAX} bytes. Shorten it.",
         )
     rest = urlencode([pair for pair in query if pair[0] not in _OURS], quote_via=quote)
     try:

@@ -54,8 +54,8 @@ class Connections:
 
     def __init__(self, address: PostgresAddress) -> None:
         self.address, self._pid = address, os.getpid()
-        ours: dict[str, Any] = {**_ALIVE, "application_name": f"headwater {address.schema}"}
-        self._conninfo = make_conninfo("", **{**ours, **conninfo_to_dict(address.conninfo)})
+        given: dict[str, Any] = {**_ALIVE, "application_name": f"headwater {address.schema}"}
+        self._conninfo = make_conninfo("", **{**given, **conninfo_to_dict(address.conninfo)})
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._users = 0
@@ -86,7 +86,7 @@ class Connections:
         finally:
             if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 with suppress(psycopg.Error):
-                    connection.execute("ROLLBACK")
+                    connection.execute("ROLLBACK", prepare=False)
             self._give_back(connection)
 
     def connect(self) -> Connection:
@@ -113,12 +113,12 @@ class Connections:
         while (connection := self._taken()) is not None:
             # The server may have closed it meanwhile: then nothing was begun on it.
             with suppress(psycopg.OperationalError, psycopg.InterfaceError):
-                connection.execute(begin.encode())
+                connection.execute(begin.encode(), prepare=False)
                 return connection
             connection.close()
         connection = self.connect()
         try:
-            connection.execute(begin.encode())
+            connection.execute(begin.encode(), prepare=False)
         except psycopg.Error as error:
             connection.close()
             raise self.unavailable(error) from None

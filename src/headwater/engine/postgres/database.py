@@ -113,7 +113,7 @@ class PostgresDatabase(Database):
 
     def _commit(self, connection: Connection, number: str) -> None:
         try:
-            connection.execute("COMMIT")
+            connection.execute("COMMIT", prepare=False)
         except psycopg.Error as error:
             if not connection.broken and not connection.closed:
                 # The server has answered, and so has undone it.
@@ -122,22 +122,26 @@ class PostgresDatabase(Database):
 
     def _settle(self, number: str, error: psycopg.Error) -> None:
         """Returns if the transaction of this number was committed. Raises what says that it was not, or not known."""
+        status = self._status(number)
+        if status == "aborted":
+            raise self._connections.unavailable(error) from error
+        if status != "committed":
+            raise Indeterminate(
+                f"The store {self._address} could not say whether the batch was published.",
+                hint="Check that its server runs, then open the store again: its last batch tells.",
+            ) from error
+
+    def _status(self, number: str) -> str | None:
+        """What became of a transaction; None if the server does not know, or does not say in time."""
         deadline = time.monotonic() + ASK_SECONDS_MAX
         while time.monotonic() < deadline:
-            with suppress(StoreUnavailable, psycopg.Error), self._connections.transaction(_READ) as connection:
-                row = connection.execute("SELECT pg_xact_status(%s::text::xid8)", (number,)).fetchone()
-                status = None if row is None else row[0]
-                if status == "committed":
-                    return
-                if status == "aborted":
-                    raise self._connections.unavailable(error) from error
-                if status is None:
-                    break
+            with suppress(StoreUnavailable, psycopg.OperationalError):
+                with self._connections.transaction(_READ) as connection:
+                    row = connection.execute("SELECT pg_xact_status(%s::xid8)", (number,)).fetchone()
+                if row is not None and row[0] != "in progress":
+                    return None if row[0] is None else str(row[0])
             time.sleep(_ASK_EVERY_SECONDS)
-        raise Indeterminate(
-            f"The store {self._address} could not say whether the batch was published.",
-            hint="Check that its server runs, then open the store again: its last batch tells.",
-        ) from error
+        return None
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
@@ -176,7 +180,7 @@ def create_database(address: PostgresAddress) -> PostgresDatabase:
             if not _has_tables(connection):
                 connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(address.schema)))
                 connection.execute((_JSON_EXTRACT + schema("BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY")).encode())
-            connection.execute("COMMIT")
+            connection.execute("COMMIT", prepare=False)
         return PostgresDatabase(address, connections)
     except psycopg.Error as error:
         connections.close()
@@ -207,7 +211,7 @@ def drop_tables(address: PostgresAddress) -> None:
     try:
         with connections.transaction(_WRITE) as connection:
             connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(address.schema)))
-            connection.execute("COMMIT")
+            connection.execute("COMMIT", prepare=False)
     except psycopg.Error as error:
         raise StoreUnusable(str(address), _sentence(error), damaged=False) from error
     finally:

@@ -33,7 +33,7 @@ class PostgresWaker:
         # What is told has happened: others look for themselves within a second.
         with suppress(StoreUnavailable, psycopg.Error), self._connections.transaction("BEGIN") as connection:
             connection.execute(sql.SQL("NOTIFY {}").format(_channel(self._connections.address)))
-            connection.execute("COMMIT")
+            connection.execute("COMMIT", prepare=False)
 
     def ticket(self) -> int:
         return self._listener.ticket()
