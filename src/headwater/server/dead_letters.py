@@ -235,7 +235,7 @@ def _send_to_sink(service: Service, letter: dict[str, object], place: Place, bod
     original, feed = letter["original"], service.app.sinks[str(letter["sink"])]
     assert isinstance(original, dict)
     if letter["state"] != "open":
-        raise Refused(409, "dealt_with", f"Dead letter {letter['id']!r} is {letter['state']} already.")
+        raise Refused(409, "dealt_with", f"Dead letter {letter['id']!r} is already {letter['state']}.")
     sent = feed.send(json.loads(original["text"]), json.loads(body))
     with service.log.commit(on_conflict="return") as commit:
         commit.bookmark(place.bookmark, _outcome("sent" if sent else "superseded"), expect=None)
@@ -269,7 +269,7 @@ def _outcome(state: State) -> dict[str, str]:
 
 def _dealt_with(identity: str, conflict: Conflict) -> Refused:
     state = conflict.actual.get("state") if isinstance(conflict.actual, dict) else json.dumps(conflict.actual)
-    return Refused(409, "dealt_with", f"Dead letter {identity!r} is {state} already.")
+    return Refused(409, "dealt_with", f"Dead letter {identity!r} is already {state}.")
 
 
 def _unknown(identity: str) -> Refused:

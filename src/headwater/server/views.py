@@ -289,7 +289,7 @@ ENDPOINTS = (
         "POST", "/query", ask, "SQL over views and topics, at one position",
         {200: json_answer("The rows, cut where there are too many.", ANSWER)},
         parameters=(limit(10_000), *READING), accepts={bodies.JSON: QUERY}, tag=TAG,
-        about="DuckDB's SQL, one statement that reads. "
+        about="DuckDB's SQL, a single read-only statement. "
         "`FROM revenue AT POSITION '42'` reads a view or a topic as it was.",
     ),
 )  # fmt: skip
