@@ -133,7 +133,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         "POST", "/groups/{group}/reset", reset, "Move a consumer group to another place; its members continue there",
-        {200: json_answer("From where to where, per partition.", MOVED)}, "admin",
+        {200: json_answer("Old and new offsets, per partition.", MOVED)}, "admin",
         (GROUP, ONLY, PARTITION, FORCE, DRY_RUN), {bodies.JSON: TARGET}, tag=TAG,
     ),
     Endpoint(
