@@ -40,7 +40,7 @@ State = Literal["open", "sent", "discarded", "superseded"]
 STATE = Parameter(
     "state",
     {"type": "string", "enum": ["open", "sent", "discarded", "superseded", "any"], "default": "open"},
-    "Only those so dealt with.",
+    "Only letters in this state.",
 )
 ID = path("id", "The letter's id, from the list.")
 LETTER = thing(
@@ -282,7 +282,7 @@ COUNTS = thing(open=WHOLE, sent=WHOLE, discarded=WHOLE, superseded=WHOLE)
 ENDPOINTS = (
     Endpoint(
         "GET", "/dead-letters", list_letters, "Records that do not fit or that views refuse, rows that targets refuse",
-        {200: json_answer("The newest first.", thing(position=POSITION, letters=many(LETTER), counts=COUNTS))},
+        {200: json_answer("Newest first.", thing(position=POSITION, letters=many(LETTER), counts=COUNTS))},
         parameters=(STATE, limit(10_000), *READING), tag=TAG,
     ),
     Endpoint(
@@ -298,6 +298,6 @@ ENDPOINTS = (
     ),
     Endpoint(
         "POST", "/dead-letters/{id}/discard", discard, "Mark a dead letter as dealt with",
-        {200: json_answer("It is not in the list any more.", DONE)}, "admin", (ID,), tag=TAG,
+        {200: json_answer("It is no longer in the list.", DONE)}, "admin", (ID,), tag=TAG,
     ),
 )  # fmt: skip

@@ -26,7 +26,7 @@ SINK = thing(
 AUDIT = {**thing(sink=TEXT, status=TEXT), "additionalProperties": True}
 NAME = path("sink", "The sink's name.")
 _SWITCH = {"type": "string", "enum": ["true", "false"], "default": "false"}
-REPAIR = Parameter("repair", _SWITCH, "Also mend exactly the rows that differ.")
+REPAIR = Parameter("repair", _SWITCH, "Also repair exactly the rows that differ.")
 
 
 def sink_json(service: Service, name: str, feed: Feed) -> dict[str, object]:
