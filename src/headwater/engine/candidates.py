@@ -52,7 +52,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ViewDiff:
-    """How a candidate differs from a view, at one position: rows that only the view has, and rows only of the candidate.
+    """How a candidate differs from a view, at one position: rows that only one of the two has.
 
     Rows with the same key count as changed, not as removed and added. `changed_by_column` says in how many of these
     each column differs; `columns_added` and `columns_removed` are not in both, and only the others are compared.
