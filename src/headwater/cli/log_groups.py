@@ -231,7 +231,7 @@ def release(
             )
         ask(f"{found.kind.capitalize()} {follower} reads {', '.join(found.since) or 'nothing'}. Remove it?", yes=yes)
         log.followers.release([follower])
-    say(f"Nothing is kept for {follower} any more.")
+    say(f"Nothing is kept for {follower} anymore.")
 
 
 def _print_lags(lags: Sequence[Lag]) -> None:

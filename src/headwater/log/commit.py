@@ -312,7 +312,7 @@ def _json(name: str, value: object) -> str:
     except (TypeError, ValueError) as error:
         raise UsageError(f"The value of bookmark {name!r} cannot be kept as JSON: {error}.") from error
     if value is None:
-        raise UsageError(f"The value of bookmark {name!r} cannot be None: that means that there is no bookmark.")
+        raise UsageError(f"The value of bookmark {name!r} cannot be None, which means that there is no bookmark.")
     if len(text) > BOOKMARK_BYTES_MAX:
         raise UsageError(
             f"The value of bookmark {name!r} has {len(text)} bytes of JSON; {BOOKMARK_BYTES_MAX} are allowed."

@@ -153,7 +153,7 @@ def _sinks(service: Service) -> Iterator[Family]:
     yield counter(
         "headwater_sink_rows_total", "Changed rows that were delivered.", [(at, one.rows) for at, one in states]
     )
-    about = "1 if a sink is paused, by somebody or because its target failed for too long."
+    about = "1 if a sink is paused, on request or because its target failed for too long."
     yield gauge("headwater_sink_paused", about, [(at, float(one.status == "paused")) for at, one in states])
 
 

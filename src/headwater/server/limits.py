@@ -80,6 +80,6 @@ class Limits:
             if name not in known or not equals:
                 raise UsageError(f"{option!r} is not a limit.", hint=f"Write NAME=VALUE; names: {', '.join(known)}.")
             if not value.isascii() or not value.isdigit() or int(value) < 1:
-                raise UsageError(f"{name} must be a whole number above 0, not {value!r}.")
+                raise UsageError(f"{name} must be a positive integer, not {value!r}.")
             changed[name] = int(value)
         return replace(self, **changed)

@@ -60,7 +60,7 @@ function declared(all) {
     { name: "Firing", number: true, cell: (one) => (one.firing ? badge(count(one.firing), "bad") : "0") },
     { name: "View", cell: (one) => viewLink(one.view) },
     { name: "When", wide: true, cell: when },
-    { name: "Receivers", number: true, cell: (one) => one.receivers.length || badge("nobody", "plain", "Alerts are only recorded in the history.") },
+    { name: "Receivers", number: true, cell: (one) => one.receivers.length || badge("none", "plain", "Alerts are only recorded in the history.") },
   ], all, { key: (one) => one.name, label: "Rules" }));
 }
 

@@ -122,7 +122,7 @@ function partitions({ partitions: parts }) {
   return section("Partitions", {}, table([
     { name: "Topic", cell: (one) => h("a", { href: `#/topics/${encodeURIComponent(one.topic)}` }, one.topic) },
     { name: "Partition", number: true, cell: (one) => one.partition },
-    { name: "Member", cell: (one) => one.member ?? badge("nobody", "warn", "No member of the group is reading this partition.") },
+    { name: "Member", cell: (one) => one.member ?? badge("none", "warn", "No member of the group is reading this partition.") },
     { name: "Offset", number: true, cell: (one) => count(one.offset) },
     { name: "End", number: true, cell: (one) => count(one.end) },
     { name: "Lag", number: true, cell: (one) => count(one.records) },

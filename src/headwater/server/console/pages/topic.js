@@ -140,7 +140,7 @@ function groups({ groups: all, topic: about }) {
     table([
       { name: "Group", cell: (one) => h("a", { href: `#/groups/${encodeURIComponent(one.group)}` }, one.group) },
       { name: "Partition", number: true, cell: (one) => one.partition },
-      { name: "Member", cell: (one) => one.member ?? badge("nobody", "warn", "No member of the group is reading this partition.") },
+      { name: "Member", cell: (one) => one.member ?? badge("none", "warn", "No member of the group is reading this partition.") },
       { name: "Offset", number: true, cell: (one) => count(one.offset) },
       { name: "End", number: true, cell: (one) => count(one.end) },
       { name: "Lag", number: true, cell: (one) => count(one.records) },
