@@ -26,40 +26,40 @@ OPENING = f"""\
 `headwater serve app.py` or `headwater run app.py` serve it at http://localhost:8580; [the guide](../guides/server.md)
 shows how it is used. `GET /openapi.json` is the same as an OpenAPI document.
 
-- **Positions.** Every write answers with a position. Every read takes it as `at_least`, waits until what it reads has
-  come as far (`wait` seconds at most, 30 unless it says otherwise), and says which position it shows: in its body and
-  in the header `Headwater-Position`. What does not come in time is 504, with the position that was reached.
-- **Errors** have one body: `{{"error": {{"code": …, "message": …, "hint": …}}}}`, with more members where there is more
-  to say. `code` is stable, the message is for people.
+- **Positions.** Every write returns a position. Every read accepts it as `at_least`, waits until what it reads has
+  reached it (at most `wait` seconds, 30 by default), and returns the position that it shows: in its body and in the
+  header `Headwater-Position`. If the wait is too long, the answer is 504, with the position that was reached.
+- **Errors** have one body: `{{"error": {{"code": …, "message": …, "hint": …}}}}`, with more members for some
+  errors. `code` is stable; the message is for people.
 - **Values** are JSON: decimals as strings, instants in ISO 8601 with a `Z`, binary as base64, NaN and infinity as text.
 - **Conditions** (`where`) are `column:operator:value`, with {", ".join(f"`{name}`" for name in OPERATORS)}.
-- **Streams** are server-sent events. One that ends, for whatever reason, can be resumed with `Last-Event-ID`, which
-  browsers send themselves. A comment every 15 s shows that it lives.
-- **Tokens** go into `Authorization: Bearer …`. Without any token everybody on this machine may do everything; as soon
-  as there is one, every request needs one. *read*, *write* and *admin* below say which.
+- **Streams** are server-sent events. A stream that ends, for any reason, can be resumed with `Last-Event-ID`, which
+  browsers send automatically. A comment every 15 s shows that it is alive.
+- **Tokens** are sent as `Authorization: Bearer …`. Without any token, anyone on this machine may do everything; once
+  there is a token, every request needs one. *read*, *write* and *admin* below say which scope.
 
 """
 
 STATUS_ABOUT = {
-    400: "The request has to change: a parameter, a name, a host, a body that is not JSON, or has a name twice.",
-    401: "A token is missing or not known; or a webhook's signature does not fit.",
-    403: "The token does not allow it; or a page of another site has sent it.",
+    400: "The request must change: a parameter, a name, a host, a body that is not JSON, or has a name twice.",
+    401: "A token is missing or unknown, or a webhook's signature does not match.",
+    403: "The token does not allow it, or a page of another site sent the request.",
     404: "There is no such topic, view, row, hook, group, sink or dead letter.",
-    408: "The headers or the body did not come in time.",
-    409: "Somebody else was faster: a dead letter that is dealt with, a fenced producer.",
-    410: "What was asked for is not kept any more.",
-    413: "More than a limit allows; also after it was unpacked.",
-    415: "A Content-Type or Content-Encoding that is not taken.",
+    408: "The headers or the body did not arrive in time.",
+    409: "Another client was faster: a dead letter that is already dealt with, a fenced producer.",
+    410: "What was requested is no longer kept.",
+    413: "More than a limit allows, even after decompression.",
+    415: "A Content-Type or Content-Encoding that is not supported.",
     421: "A host name that is not this machine's, without tokens.",
-    422: "Records that do not fit (each with its reason), SQL that is wrong or that a `limit` ended, a reused key.",
+    422: "Records that do not fit (each with its reason), invalid SQL, SQL that a `limit` stopped, a reused key.",
     429: "Too many at once; `Retry-After` says when to try again.",
     431: "The headers are larger than `header_bytes_max`.",
-    500: "A bug, or damage; or it may have happened (`indeterminate`): look before you send again.",
+    500: "A bug, or damage; or it may have happened (`indeterminate`): check before you send again.",
     502: "The target of a sink does not answer, or refuses.",
     503: "It did not happen, and may work soon: another process holds the log, the process of a query was killed, or "
     "there are too many connections.",
-    504: "The position was not reached in time; `position` says how far it is. With `sinks_behind` the write is "
-    "durable at `position`, and `sinks` says how far each sink is.",
+    504: "The position was not reached in time; `position` is the one that was. With `sinks_behind`, the write is "
+    "durable at `position`, and `sinks` has the position of each sink.",
     507: "The disk is full. Nothing was appended.",
 }
 

@@ -29,7 +29,7 @@ of one command.
 - Data goes to standard output; messages, hints and progress go to standard error.
 - `--json` prints one JSON object per line: decimals as strings, times in ISO 8601 with a `Z`, binary as base64.
 - A duration is written `500ms`, `30s`, `5m`, `12h`, `7d`, `2w` or `1h30m`; a size `1000`, `500MB` or `64MiB`.
-- Only `init` and an application make a log. Colours follow `NO_COLOR`, and nothing is said by colour alone.
+- Only `init` and an application create a log. Colors follow `NO_COLOR`, and color is never the only cue.
 
 | exit code | meaning |
 |---|---|

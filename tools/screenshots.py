@@ -131,7 +131,7 @@ def with_an_error(browser: Browser, stage: Stage, running: Running) -> None:
     )
     now = stage.database.status_now
     stage.database.status_now = replace(
-        now, active=False, bytes_retained=1_200_000_000, alarms=("nobody captures",), seconds_behind=93.0
+        now, active=False, bytes_retained=1_200_000_000, alarms=("no process captures it",), seconds_behind=93.0
     )
     camera = Camera(browser, stage.url)
     stage.client.post("/views/revenue/verify")

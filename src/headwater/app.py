@@ -125,7 +125,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
     ) -> Topic:
         """A topic of the log. With a key it is a table: its newest row per key.
 
-        It is created if it is missing. If it is defined otherwise, it is altered where the log allows that: nullable
+        It is created if it is missing. If its definition differs, it is altered where the log allows that: nullable
         columns are added, types widened, partitions added to a topic that no columns divide, settings changed. What is
         not named here stays as it is. Raises `TopicDiffers`, with the differences, for any other change.
 
@@ -144,7 +144,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
 
     @property
     def missing_topics(self) -> Sequence[str]:
-        """Topics that are declared and were not created, because the application was loaded to be read only."""
+        """Topics that are declared but were not created, because the application was loaded read-only."""
         return list(self._missing_topics)
 
     def view(
@@ -159,7 +159,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         """A view: a query over topics and other views, whose result is kept up to date.
 
         `on_error` says what happens when a record makes an expression fail: the pipeline stops before it (`fail`), or
-        continues without it and keeps it aside (`dead_letter`). `key` names the columns by which the server finds rows:
+        continues without it and sets it aside (`dead_letter`). `key` names the columns by which the server finds rows:
         `/views/{name}/rows/{key}`; otherwise it is the first column. With emit="final" rows wait for the watermark.
         """
         check_name("view", name)
@@ -179,7 +179,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
     def sql_files(self, directory: str | Path) -> list[str]:
         """Adds the `*.sql` files of a directory as views: `revenue.sql` is the view `revenue`, and its text the SQL.
 
-        A view that is defined already stays as it is. Returns the names of those that were added.
+        A view that is already defined stays as it is. Returns the names of the views that were added.
         """
         files = {file.stem: file for file in sorted(Path(directory).glob("*.sql")) if file.is_file()}
         added = [name for name in files if name not in self._views]
@@ -206,7 +206,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         self._spark = replace(self._spark, master=master)
 
     def start_spark(self) -> None:
-        """Begins to start Spark and its workers, in the background; `plan` waits for it, or tells why it failed."""
+        """Starts Spark and its workers in the background; `plan` waits for this, or says why it failed."""
         from headwater.spark.starting import start_beside
 
         start_beside(self._spark)
@@ -228,7 +228,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
             self._runtime = None
 
     def warm_up(self) -> None:
-        """Plans the views and runs batches that do not count, so that the next is quick. Raises `SparkStopped`."""
+        """Plans the views and runs batches that do not count, so that the next one is fast. Raises `SparkStopped`."""
         self.refresh()
         try:
             self.plan().warm_up()
@@ -245,9 +245,9 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         return planned
 
     def catch_up(self, end: Position | None = None, *, approve: bool = False) -> Position:
-        """Brings all views to a position, or to where the log is now, and returns when they are there.
+        """Brings all views to a position, or to the log's current one, and returns when they have reached it.
 
-        With `approve` changed views become a `candidate`, and readers see the former ones until `switch`. Raises
+        With `approve`, changed views become a `candidate`, and readers see the former ones until `switch`. Raises
         `AlreadyRunning` if another process runs the application.
         """
         for _ in self.batches(end, approve=approve):
@@ -257,7 +257,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
     def batches(
         self, end: Position | None = None, *, on_retry: Callable[[Retry], None] = lambda _: None, approve: bool = False
     ) -> Iterator[Progress]:
-        """As `catch_up`, batch by batch. If Spark loses a process, `on_retry` is told, and the batch is tried again."""
+        """Like `catch_up`, batch by batch. If Spark loses a process, `on_retry` is told, and the batch is retried."""
         if end is None:
             self.time.advance(self.plan)
         end = self.log.position() if end is None else end
@@ -292,7 +292,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
 
     @contextmanager
     def beating(self, more: Callable[[], Mapping[str, Any]] = dict, *, take_over: bool = False) -> Iterator[Heart]:
-        """Lets every process see that this application runs, and `more` about it, for as long as the block lasts.
+        """Lets every process see that this application is running, and `more` about it, while the block lasts.
 
         Raises `AlreadyRunning` if another process runs it, unless this one is to `take_over`.
         """
@@ -342,10 +342,10 @@ class App(Published, Alerting, Receiving, Functions, Timed):
     ) -> None:
         """As `headwater run`: sources, views and sinks, until `stop` is called from another thread or by `on_batch`.
 
-        `serve` adds the server, at its usual address or at "HOST:PORT". With `once` it ends when the views are where
-        the log is, and no sink is fed. With `approve` changed views wait for `switch`. `report` is told what happens.
-        Raises what a part has failed with for good; `AlreadyRunning` if another process runs the application, unless
-        this one is to `take_over`; and `Fenced` when another one has taken over from this.
+        `serve` adds the server, at its usual address or at "HOST:PORT". With `once` it ends once the views have caught
+        up with the log, and no sink is fed. With `approve`, changed views wait for `switch`. `report` is told what
+        happens. Raises the error with which a part has failed for good; `AlreadyRunning` if another process runs the
+        application, unless this one is to `take_over`; and `Fenced` when another process has taken over from this one.
         """
         from headwater.runner import run
 
@@ -366,7 +366,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
             self.close_pipeline()
 
     def stop(self) -> None:
-        """Lets `run` return after the batch that it is in."""
+        """Makes `run` return after its current batch."""
         self._stopped.set()
 
     def close_pipeline(self) -> None:
@@ -419,7 +419,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         forget_session()
 
     def lost_history(self) -> list[str]:
-        """What changed views will not see, because it is gone; nothing if the views are defined as they were built."""
+        """What changed views will not see, because it is gone; nothing if the views are as they were built."""
         built = self.published()
         runtime = self.plan()
         if built is None or runtime.defines(built.definition):
@@ -427,11 +427,11 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         return lost(self.log, runtime.program.topics)
 
     def verify(self, view: str) -> Verification:
-        """Compares a view with what its SQL gives as an ordinary batch query over the log at the view's position.
+        """Compares a view with what its SQL returns as an ordinary batch query over the log at the view's position.
 
-        Of a topic that was trimmed by retention, the records that are kept count, and those that the view began with.
-        Raises `HistoryGone` if the view remembers records that are not in the log any more, and `UsageError` if the
-        views were defined otherwise when they were built.
+        For a topic that was trimmed by retention, the records that are kept count, and those that the view began with.
+        Raises `HistoryGone` if the view remembers records that are no longer in the log, and `UsageError` if the views'
+        definitions have changed since they were built.
         """
         self._check_known(view)
         self._check_kept(view)
@@ -451,7 +451,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         return runtime.verify(view, snapshot.tables[view], snapshot.position, excluded, remembered)
 
     def explain(self, view: str | None = None) -> Explanation:
-        """The operators of a view, or of all: their levels, their keys, their state, and what reaches them."""
+        """The operators of one view, or of all views: their levels, their keys, their state, and what reaches them."""
         if view is not None:
             self._check_known(view)
         runtime = self.plan()
@@ -463,7 +463,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
     def dataframe(
         self, name: str, *, at_least: Position | None = None, at: Position | None = None, timeout: Duration = WAIT
     ) -> DataFrame:
-        """The rows of a view, or of a topic (of a table the newest per key), as a Spark DataFrame.
+        """The rows of a view, or of a topic (for a table, the newest per key), as a Spark DataFrame.
 
         They are as of a position that is `at_least` the given one, or exactly `at` it.
         """

@@ -43,7 +43,7 @@ class Published:
 
     @property
     def not_kept(self) -> Mapping[str, str]:
-        """The views that can be planned and not run, each with the reason; known once the pipeline has begun."""
+        """The views that can be planned but not run, each with the reason; known once the pipeline has begun."""
         return dict(self._not_kept)
 
     def read(
@@ -62,7 +62,7 @@ class Published:
     ) -> Snapshot:
         """The rows of several views (all, if none are named), all at one position.
 
-        With `at` they are as they were at a position that they have been at, as far back as their changes are kept.
+        With `at`, they are as they were at an earlier position of theirs, as far back as their changes are kept.
         Raises `ViewPositionGone` beyond that, and `ViewPositionBetween` if they have never been there.
         """
         check_position(at_least)
@@ -94,13 +94,13 @@ class Published:
         return query(self._open_reader(), sql, topics=self._topic_rows(), at_least=at_least, timeout=wait)
 
     def subscribe(self, view: str, *, after: Position | None = None) -> Subscription:
-        """The content of a view and then every change of it, or every change after a position."""
+        """The content of a view and then every change to it, or every change after a position."""
         self._check_known(view)
         check_position(after)
         return Subscription(self.directory, view, after)
 
     def published(self) -> Generation | None:
-        """The definition of the views that readers see, and how far it is; None if nothing was published yet."""
+        """The definition of the views that readers see, and its position; None if nothing was published yet."""
         return self._open_reader().current()
 
     def state(self) -> dict[str, Size]:
@@ -108,11 +108,11 @@ class Published:
         return self._open_reader().sizes()
 
     def generations(self) -> list[Generation]:
-        """All definitions of the views that are kept, the oldest first."""
+        """All definitions of the views that are kept, oldest first."""
         return self._open_reader().generations()
 
     def holds(self) -> list[Hold]:
-        """What is kept of views for sinks that have not got it yet."""
+        """The changes of views that are kept for sinks that have not received them yet."""
         return self._open_reader().holds()
 
     def candidate(self) -> Candidate | None:
@@ -123,9 +123,9 @@ class Published:
     def diff(
         self, view: str, *, key: str | Sequence[str] = (), samples: int = SAMPLES, timeout: Duration = WAIT
     ) -> ViewDiff:
-        """Compares a view with what the candidate makes of it, at one position.
+        """Compares a view with its candidate, at one position.
 
-        Rows belong together by `key`, or else by the view's key or its first column. Raises `UsageError` if there is no
+        Rows are matched up by `key`, by default the view's key or its first column. Raises `UsageError` if there is no
         candidate, and `NotYet` if it does not catch up in time.
         """
         by = (key,) if isinstance(key, str) else tuple(key) or self.keys.get(view, ())
@@ -144,7 +144,7 @@ class Published:
         return self._decide("switch", timeout, former=True)
 
     def discard(self, *, timeout: Duration = DECISION) -> Candidate:
-        """Gives up the candidate, or after a `switch` the former views."""
+        """Discards the candidate, or after a `switch` the former views."""
         return self._decide("discard", timeout)
 
     def _decide(self, wish: Wish, timeout: Duration, *, former: bool = False) -> Candidate:
@@ -156,11 +156,11 @@ class Published:
 
     @property
     def keys(self) -> Mapping[str, tuple[str, ...]]:
-        """The columns by which rows of views are found, of those views that were given any."""
+        """The columns by which rows are found, for the views that were given any."""
         return dict(self._keys)
 
     def dead_letters(self) -> list[Excluded]:
-        """The records that views with on_error='dead_letter' have refused."""
+        """The records that views with on_error='dead_letter' have set aside."""
         return self._open_reader().excluded()
 
     def _topic_rows(self) -> TopicRows | None:

@@ -195,7 +195,7 @@ def test_values_are_escaped_as_the_type_needs_it(
         ({"body": "{"}, "is not JSON"),
         ({"body": "<$x>", "content_type": "text/html", "on": "fired"}, "Invalid on='fired'"),
         ({"body": "{}", "on": []}, "no event"),
-        ({"body": {"a": "$"}}, "begins no placeholder"),
+        ({"body": {"a": "$"}}, "does not begin a placeholder"),
         ({"body": {"a": 1}, "content_type": "text/plain"}, "must be text"),
         ({"body": "{}", "headers": {"Authorization": f"{HUSH}\r\nx: y"}}, "headers cannot have"),
         ({"body": "{}", "headers": {"Host": HUSH}}, "is set by the sender"),

@@ -224,7 +224,7 @@ def test_a_server_that_is_away_is_waited_for(view: Keyed) -> None:
         ({"tls": "ssl"}, "Invalid tls='ssl'"),
         ({"digest": "soon"}, "Invalid digest"),
         ({"on": "sent"}, "Invalid on='sent'"),
-        ({"subject": "$"}, "begins no placeholder"),
+        ({"subject": "$"}, "does not begin a placeholder"),
     ],
 )
 def test_wrong_settings_are_told_at_once_and_show_no_secret(wrong: dict[str, Any], said: str) -> None:

@@ -28,7 +28,7 @@ def test_what_fires_and_what_has_happened_is_shown(page: Page, stage: Stage) -> 
     expect(rules.locator("tbody tr", has_text="no visits")).to_contain_text("nobody")
     assert "hush" not in page.content()
     page.get_by_label("Filter by name").fill("visits")
-    expect(page.locator("main")).to_contain_text("nothing fires")
+    expect(page.locator("main")).to_contain_text("none firing")
 
 
 def test_an_alert_that_fires_meanwhile_appears(page: Page, stage: Stage) -> None:

@@ -20,7 +20,7 @@ def test_groups_are_listed_and_lead_to_one(page: Page, stage: Stage) -> None:
     row.click()
     expect(page.locator("h1")).to_have_text(GROUP)
     expect(page.get_by_role("region", name="Partitions").locator("tbody tr")).to_have_count(1)
-    expect(page.locator("main")).to_contain_text("No member reads now")
+    expect(page.locator("main")).to_contain_text("No member is reading")
 
 
 def test_a_group_is_moved_after_it_was_shown_where_to(page: Page, stage: Stage) -> None:
@@ -28,7 +28,7 @@ def test_a_group_is_moved_after_it_was_shown_where_to(page: Page, stage: Stage) 
     [before] = log.lag(GROUP)
     page.goto(f"{stage.url}/#/groups/{GROUP}")
     page.get_by_role("button", name="Preview").click()
-    moves = page.get_by_role("region", name="From where to where")
+    moves = page.get_by_role("region", name="Old and new offsets")
     expect(moves.locator("tbody tr")).to_contain_text(re.compile("records? again"))
     assert log.lag(GROUP)[0].offset == before.offset
     page.get_by_role("button", name="Move the group").click()
@@ -54,7 +54,7 @@ def test_members_are_shown_and_continue_from_there(page: Page, stage: Stage) -> 
         expect(page.get_by_role("region", name="Members")).to_contain_text("worker-1")
         page.get_by_role("button", name="Preview").click()
         expect(page.locator("main")).to_contain_text("1 active member")
-        page.get_by_role("button", name="Move it under its members").click()
+        page.get_by_role("button", name="Move it despite its members").click()
         expect(page.get_by_role("status").filter(has_text="Moved in 1 partition")).to_be_visible()
         batch = consumer.poll(timedelta(seconds=20))
         assert batch is not None

@@ -65,11 +65,11 @@ def test_capture(page: Page, stage: Stage) -> None:
     expect(page.get_by_role("region", name="Schema history").locator("tbody tr").first).to_contain_text("altered")
     now = stage.database.status_now
     stage.database.status_now = replace(
-        now, phase="snapshot", blocks_read=300, blocks_total=1200, alarms=("nobody captures",), active=False
+        now, phase="snapshot", blocks_read=300, blocks_total=1200, alarms=("no process captures it",), active=False
     )
     expect(page.locator("main")).to_contain_text("300 of 1,200 blocks read")
     assert page.locator("progress").evaluate("bar => bar.position") == 0.25
-    expect(page.locator(".alarm")).to_contain_text("nobody captures")
+    expect(page.locator(".alarm")).to_contain_text("no process captures it")
 
 
 def test_batches_of_the_pipeline(page: Page, stage: Stage) -> None:

@@ -93,7 +93,7 @@ def test_a_sink_is_reset_when_it_was_said_twice(page: Page, stage: Stage, target
     target.corrupt()
     page.goto(f"{stage.url}/#/sinks/report")
     page.get_by_role("button", name="Reset").click()
-    page.get_by_role("button", name="Bring the content again").click()
+    page.get_by_role("button", name="Deliver the content again").click()
     expected = stage.content["revenue"].keys() - {REFUSED}
     until(lambda: target.held.keys() == expected and stage.app.sinks["report"].status().position is not None)
     page.get_by_role("button", name="Audit").click()

@@ -58,7 +58,7 @@ def test_a_large_view_is_shown_page_by_page(page: Page, stage: Stage) -> None:
 
 def test_changes_as_they_happen(page: Page, stage: Stage) -> None:
     page.goto(f"{stage.url}/#/views/revenue/changes")
-    expect(page.locator(".empty")).to_contain_text("Nothing has changed since you came")
+    expect(page.locator(".empty")).to_contain_text("Nothing has changed since you opened this page")
     position = commit_of(stage.app.log.position())
     stage.publish(stage.revenue("IT"))
     table = page.get_by_role("region", name="Changes")

@@ -69,7 +69,7 @@ def test_views_are_followed_until_ctrl_c(directory: Path) -> None:
             program.kill()
     # Not a line of Spark's own.
     assert (program.returncode, rest) == (0, "")
-    assert [line.split(",")[0] for line in errors.splitlines()] == ["Ending after the running batch"]
+    assert [line.split(",")[0] for line in errors.splitlines()] == ["Stopping after the current batch"]
     assert asked(directory, "SELECT country FROM revenue ORDER BY 1") == [{"country": "DE"}, {"country": "FR"}]
 
 

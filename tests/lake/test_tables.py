@@ -327,7 +327,7 @@ def test_an_interval_column_is_refused_with_a_sentence(made: Format) -> None:
 
 def test_a_column_of_the_history_cannot_be_one_of_the_view(made: Format) -> None:
     rows = pa.table({"key": pa.array([1]), "_weight": pa.array([1])})
-    with pytest.raises(TargetFailed, match="has a column '_weight' of its own"):
+    with pytest.raises(TargetFailed, match="has its own column '_weight'"):
         Bringer(made.target(keep="changes")).bring(rows)
 
 

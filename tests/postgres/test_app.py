@@ -172,7 +172,7 @@ def test_the_command_line(shop: Source, server: Server, database: str, tmp_path:
             assert 1000 not in log.table(f"{database}.orders")["id"].to_pylist()
         shell("resume", "app.py")
         wait_for(lambda: "orders  equal" in shell.said("audit", "app.py"))
-    assert "nobody captures" in shell("status", "app.py", code=3)
+    assert "no process captures it" in shell("status", "app.py", code=3)
     shell("drop", "app.py", "--yes")
     assert shop.execute("SELECT count(*) FROM pg_replication_slots WHERE database = %s", (database,)).fetchone() == (0,)
     shop.execute("DELETE FROM orders WHERE id = 400")

@@ -133,7 +133,7 @@ def test_status_and_alarms(source: Source, log: Log, make: Make, tmp_path: Path)
         time.sleep(0.05)
     found = status()
     assert (found.phase, found.active) == ("streaming", False)
-    assert found.alarms == ("nobody captures",)
+    assert found.alarms == ("no process captures it",)
     source.execute("INSERT INTO orders SELECT g, 0 FROM generate_series(1, 50000) g")
     behind = status()
     assert (behind.bytes_behind or 0) > 1 << 20

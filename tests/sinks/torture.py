@@ -201,7 +201,7 @@ class Torture:
         said, figures, proxy = self._feeds.said(), self.figures, self._proxy
         assert "Traceback" not in said, said
         figures.versions, figures.polls = self._story.version, self._witness.polls
-        figures.seen, figures.contents = len(self._witness.seen), said.count("begins again")
+        figures.seen, figures.contents = len(self._witness.seen), said.count("starts over")
         if proxy is not None:
             figures.cut, figures.dropped, figures.repeated = proxy.cut, proxy.dropped, proxy.repeated
 

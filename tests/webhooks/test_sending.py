@@ -109,8 +109,8 @@ def test_what_can_not_be_taken_now_is_sent_again_in_order(directory: Path, drive
     sequence = [one["sequence"] for _, one in receiver.came[3:]]
     assert sequence == list(range(1, len(sequence) + 1))
     assert len(made.said) == 2
-    assert "answers 500 Internal Server Error. It is tried again." in made.said[0]
-    assert "is delivered to again" in made.said[1]
+    assert "answers 500 Internal Server Error. It will be retried." in made.said[0]
+    assert "is receiving deliveries again" in made.said[1]
 
 
 def test_changes_that_wait_share_a_message(directory: Path, driver: Driver, receiver: Receiver) -> None:
@@ -271,7 +271,7 @@ def test_changes_that_are_not_kept_any_more_are_told_or_replaced_by_the_content(
         until(lambda: made.at() == 31)
         publish(driver, ("last", 1))
         until(lambda: receiver.rows().get("last") == 1)
-        assert "begins again" in made.said[0]
+        assert "starts over" in made.said[0]
     if start == "content":
         assert receiver.rows() == content(directory)
     else:
@@ -304,7 +304,7 @@ def test_a_receiver_that_was_away_for_long_gets_the_difference_in_messages_of_it
     receiver.taken += receiver.came[came : came + 2]
     with sending(directory, receiver.url, "content") as made:
         until(lambda: made.at() == driver.batch)
-        assert not any("begins again" in line for line in made.said)
+        assert not any("starts over" in line for line in made.said)
     assert receiver.rows() == content(directory)
     told = [(message.get("squashed", False), message["complete"]) for message in receiver.messages()[1:]]
     squashed = [place for place, (is_squashed, _) in enumerate(told) if is_squashed]
@@ -438,7 +438,7 @@ def test_progress_that_can_not_be_read_is_an_error(directory: Path, driver: Driv
     made = Feeding(directory, webhook(receiver.url), name="to.shop")
     until(made.is_over)
     assert isinstance(made.failure, ExternalError)
-    assert "begins again" in made.failure.hint
+    assert "starts over" in made.failure.hint
 
 
 def test_what_arrives_adds_up_to_the_view_at_every_position(

@@ -29,14 +29,14 @@ def alerts(
     application: Application,
     *,
     recent: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Newest records of the history to show.")
+        int, typer.Option(min=0, metavar="N", help="The number of newest records in the history to show.")
     ] = RECENT_DEFAULT,
     fail_if_firing: Annotated[
         bool, typer.Option("--fail-if-firing", help=f"Exit with code {ALARM} if an alert fires.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the alerts of an application: those that fire, the newest of the history, and their receivers."""
+    """List an application's alerts: the ones that are firing, the newest in the history, and their receivers."""
     with load(application) as app:
         found: dict[str, Any] = app.list_alerts(recent)
     if as_json:

@@ -48,11 +48,11 @@ def verify(
 ) -> None:
     """Compare views with their SQL as ordinary Spark queries over the log; exit code 1 if they differ.
 
-    Each view is compared at the position that it has. The queries run in plain Spark; nothing that keeps views up to
-    date takes part in them. Doubles may differ by one part in 10^9, since a query adds them up in any order; everything
-    else must be equal. Records that were set aside are listed, and where SQL leaves the answer open, so is the rule.
-    Of a topic with retention the records count that the views are made of; a view that remembers others, which the log
-    has deleted, can be neither proved nor disproved, and the exit code is 1, too.
+    Each view is compared at its own position. The queries run in plain Spark, without the code that keeps views up to
+    date. Doubles may differ by one part in 10^9, because a query may add them up in any order; everything else must be
+    equal. Records that were set aside are listed, and where SQL leaves the answer open, so is the rule that decided.
+    For a topic with retention, the records that the views are derived from count. A view that remembers records that
+    the log has deleted can be neither proved nor disproved; the exit code is 1, too.
     """
     with load(application) as app:
         for view in views or ():
@@ -81,7 +81,7 @@ def verify(
     if wrong or gone:
         raise typer.Exit(FAILED)
     within = f"doubles to within {found[0].doubles_within:g} of their size"
-    say(f"{count(len(found), 'view')} verified: {'it is' if len(found) == 1 else 'all are'} right ({within}).")
+    say(f"{count(len(found), 'view')} verified: {'it is' if len(found) == 1 else 'all are'} correct ({within}).")
 
 
 def _print_verifications(found: Sequence[Verification]) -> None:
@@ -131,7 +131,7 @@ def state(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Show what the views and their state take on disk, which generations there are, and what is kept for sinks.
+    """Show how much disk the views and their state take, which generations there are, and what is kept for sinks.
 
     A generation is one definition of the application. When views change, the next run builds what is missing beside
     the current generation, which is kept up to date until the new one takes over.
@@ -181,7 +181,7 @@ def state(
             [Column("kept for"), Column("view"), number("generation"), number("behind batch"), number("bytes")],
             [(one.follower, one.view, str(one.generation), f"{one.low:,}", format_size(one.bytes)) for one in holds],
         )
-    say(f"All together {format_size(sum(one.size.bytes for one in held))}.")
+    say(f"Total: {format_size(sum(one.size.bytes for one in held))}.")
 
 
 def holdings(generation: Generation, sizes: dict[str, Size]) -> list[Holding]:

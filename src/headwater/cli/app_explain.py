@@ -30,7 +30,7 @@ def explain(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show the operators of a view or of all: their levels, keys and state, and the expressions between them.
+    """Show the operators of one view or all views: their levels, keys and state, and the expressions between them.
 
     Each operator stands above what it reads from. What is linear is kept right by adding up changes; the rest is
     recomputed, for the groups that a change touches. "by group" is the general operator, which hands all rows of these

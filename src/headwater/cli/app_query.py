@@ -49,11 +49,11 @@ def query(
 ) -> None:
     """Query views and topics, all at one position.
 
-    Of a table a query sees the newest rows, of a stream the records. AT POSITION '42' behind a name reads a view or a
+    A query sees a table's newest rows and a stream's records. AT POSITION '42' after a name reads a view or a
     topic as it was.
 
     The SQL is DuckDB's, not Spark's. It only reads, and it needs no Spark: a query takes about a second, also while
-    `headwater run` is at work.
+    `headwater run` is running.
     """
     if as_json and as_csv:
         raise UsageError("--json and --csv cannot be combined.", hint="Use one of them.")

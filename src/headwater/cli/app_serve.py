@@ -41,10 +41,10 @@ def serve(
     key: Key = None,
     limits: LimitOptions = None,
 ) -> None:
-    """Serve an application over HTTP, until Ctrl-C: records in, views out, and how everything is.
+    """Serve an application over HTTP, until Ctrl-C: records in, views out, and the state of everything.
 
     It needs no Spark: `headwater run` keeps the views up to date in another process, or serves as well. The API is in
-    docs/reference/api.md and at /openapi.json. A view is verified by a process of its own.
+    docs/reference/api.md and at /openapi.json. A view is verified in a separate process.
     """
     address = address_of(host, port, certificate, key)
     with (
@@ -78,9 +78,9 @@ def token(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a token for the server, and print it: it is shown this once, and only its hash is kept.
+    """Create a token for the server and print it. It is shown only once; only its hash is stored.
 
-    As soon as there is a token, every request needs one: Authorization: Bearer TOKEN.
+    Once there is a token, every request needs one: Authorization: Bearer TOKEN.
     """
     if listed and revoke is not None:
         raise UsageError("--list and --revoke cannot be combined.", hint="Use one of them.")
@@ -100,7 +100,7 @@ def _print_new(text: str, name: str, scope: str, *, as_json: bool) -> None:
         print_json([{"name": name, "scope": scope, "token": text}])
         return
     print_line(text)
-    say(f"Token {name} may {scope}. Keep it: it cannot be shown again.")
+    say(f"Created token {name} with scope {scope}. Save it now: it cannot be shown again.")
 
 
 def _print(tokens: list[Token], *, as_json: bool) -> None:

@@ -24,7 +24,7 @@ def stand_by(app: App, turn: Turn, after_warming: Callable[[], None]) -> None:
     began = time.monotonic()
     heartbeat = read_heartbeat(app.directory)
     other = "another process" if heartbeat is None else f"process {heartbeat.pid} on {heartbeat.host}"
-    say(f"Standing by for {app.name}, which {other} runs.")
+    say(f"Standing by for {app.name}, which {other} is running.")
     warm_at, shown = began, False
     while not turn.has_come():
         if time.monotonic() >= warm_at:

@@ -134,10 +134,10 @@ def snapshot(
     where: Annotated[str | None, typer.Option(metavar="SQL", help="Only rows that match this condition.")] = None,
     source: SourceName = None,
 ) -> None:
-    """Read a table again while changes flow; whichever process captures does it. Nothing newer is overwritten."""
+    """Re-read a table while changes flow, in the process that captures. Nothing newer is overwritten."""
     with load(application) as app:
         _one(app, source).snapshot(table, where=where)
-        say(f"A snapshot of {table} is asked for; `headwater capture status` shows when it is done.")
+        say(f"Requested a snapshot of {table}; `headwater capture status` shows when it is done.")
 
 
 def pause(application: Application, *, source: SourceName = None) -> None:
@@ -154,7 +154,7 @@ def resume(
     *,
     source: SourceName = None,
 ) -> None:
-    """Resume capture after a pause; or capture a table again that was stopped."""
+    """Resume capture after a pause, or resume a table that was stopped."""
     with load(application) as app:
         _one(app, source).resume(table)
 
@@ -166,7 +166,7 @@ def audit(
     source: SourceName = None,
     as_json: Json = False,
 ) -> None:
-    """Compare each table with its topic, row by row, at one place of the WAL; exit code 1 if they differ."""
+    """Compare each table with its topic, row by row, at one place in the WAL; exit code 1 if they differ."""
     with load(application) as app, Bar("Comparing") as bar:
         found = _one(app, source).audit(Showing(bar), repair=repair)
     for each in found:

@@ -48,4 +48,4 @@ class Ending:
         again, self.asked = self.asked, True
         if again or not self._patient:
             raise KeyboardInterrupt
-        say("Ending after the running batch, if there is one; Ctrl-C again ends at once, and loses nothing either.")
+        say("Stopping after the current batch, if there is one; Ctrl-C again stops at once, and loses nothing either.")

@@ -133,7 +133,7 @@ def append(
         typer.Option(
             metavar="NAME",
             help="Remember in the log, with every batch, how far the input was read. The same command continues there, "
-            "after a kill, too, and appends nothing twice. Every input needs a name of its own.",
+            "even after a kill, and appends nothing twice. Every input needs a separate name.",
         ),
     ] = None,
     as_json: Json = False,

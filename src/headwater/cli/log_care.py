@@ -17,7 +17,7 @@ from headwater.cli.topic_page import finding_json, offsets_of, segment_json
 from headwater.log.maintenance import Finding, Maintenance
 from headwater.log.port import Log
 
-PANEL = "Care"
+PANEL = "Maintenance"
 NONE = "none"
 
 
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 def seal(directory: Directory, topic: TopicName, *, as_json: Json = False) -> None:
-    """Turn all records of a topic into Parquet now, and print the files, for other tools to read."""
+    """Turn all records of a topic into Parquet now, and print the files for other tools to read."""
     with open_existing(directory) as log:
         files = log.maintenance
         before = {segment.file for segment in files.segments(topic)}
@@ -52,7 +52,7 @@ def seal(directory: Directory, topic: TopicName, *, as_json: Json = False) -> No
 
 
 def compact(directory: Directory, topic: TopicName, *, as_json: Json = False) -> None:
-    """Keep only the newest record of every key, in what is sealed; for topics with cleanup=compact."""
+    """Keep only the newest record of every key in sealed segments; for topics with cleanup=compact."""
     with open_existing(directory) as log:
         files = log.maintenance
         removed = files.compact(topic)
@@ -78,9 +78,9 @@ def retain(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Do a round of upkeep: seal what is complete, delete what is too old or too much, compact where it pays.
+    """Do a round of upkeep: seal complete segments, delete what exceeds the retention, compact where it pays off.
 
-    --bytes-max is a lasting setting of the log: every later round keeps to it, in the background, too.
+    --bytes-max is a permanent setting of the log: every later round respects it, even in the background.
     """
     limit = None if bytes_max is None or bytes_max == NONE else parse_size(bytes_max)
     with open_existing(directory) as log:
@@ -109,9 +109,9 @@ def retain(
         )
     if cap is not None and size > cap:
         say(
-            f"The log has {format_size(size)} still, and its limit is {format_size(cap)}: segments that are being "
-            "written are not deleted, nor are tables without a retention of their own, topics with another cleanup "
-            "than delete, and, for a while, what pipelines and groups have not read."
+            f"The log still has {format_size(size)}, more than its limit of {format_size(cap)}. Not deleted are active "
+            "segments, tables without their own retention, topics with a cleanup other than delete, and, for a while, "
+            "what pipelines and groups have not read."
         )
 
 
@@ -165,9 +165,9 @@ def repair(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Show what would be lost by a repair, and carry it out with --apply.
+    """Show what a repair would lose; --apply carries it out.
 
-    Damaged files are kept, in the folder `damaged` of the log. Exit code 4 if there is damage that was not repaired.
+    Damaged files are kept in the log's folder `damaged`. Exit code 4 if there is damage that was not repaired.
     """
     with open_existing(directory) as log:
         with Bar("Checking") as bar:

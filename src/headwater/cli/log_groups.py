@@ -67,7 +67,7 @@ def list_groups(directory: Directory, *, as_json: Json = False) -> None:
 
 
 def show(directory: Directory, group: GroupName, *, as_json: Json = False) -> None:
-    """Show a group: its active members, and where it is in each partition."""
+    """Show a group: its active members, and its offset in each partition."""
     with open_existing(directory) as log:
         members, lags = log.members(group), log.lag(group)
     if as_json:
@@ -126,7 +126,7 @@ def reset(
 
 
 def delete(directory: Directory, group: GroupName, *, force: Force = False, yes: Yes = False) -> None:
-    """Delete a group and its offsets. A consumer of that name begins it again."""
+    """Delete a group and its offsets. A consumer with that name recreates it."""
     with open_existing(directory) as log:
         lags = log.lag(group)
         read = ", ".join(sorted({each.topic for each in lags})) or "nothing"
@@ -183,8 +183,8 @@ def lag(
     """Show how far groups and pipelines are behind, by partition; exit code 3 if that is past a limit.
 
     What they have not read is not deleted, up to the topic's --hold-age-max and --hold-bytes-max; "held" is what
-    retention would have deleted by its age. Records that were deleted all the same raise an alarm in any case. A
-    follower that does not exist any more is removed by `headwater log release`.
+    retention would have deleted by its age. Records that were deleted anyway always raise an alarm. A
+    follower that no longer exists is removed by `headwater log release`.
     """
     limits = LagLimits(
         alarm_records,
@@ -218,9 +218,9 @@ def release(
     *,
     yes: Yes = False,
 ) -> None:
-    """Remove a follower that does not exist any more, so that nothing is kept for it.
+    """Remove a follower that no longer exists, so that nothing is kept for it.
 
-    A pipeline that runs registers again by itself. Consumer groups are deleted by `headwater log groups delete`.
+    A running pipeline registers again by itself. Consumer groups are deleted by `headwater log groups delete`.
     """
     with open_existing(directory) as log:
         found = log.followers.find(follower)
@@ -231,7 +231,7 @@ def release(
             )
         ask(f"{found.kind.capitalize()} {follower} reads {', '.join(found.since) or 'nothing'}. Remove it?", yes=yes)
         log.followers.release([follower])
-    say(f"Nothing is kept for {follower} any more.")
+    say(f"Nothing is kept for {follower} anymore.")
 
 
 def _print_lags(lags: Sequence[Lag]) -> None:

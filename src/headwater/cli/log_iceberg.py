@@ -10,7 +10,7 @@ import typer
 from headwater.cli.arguments import Directory, Json, TopicName, examples, open_existing
 from headwater.cli.output import count, hint, print_json, say
 
-PANEL = "Care"
+PANEL = "Maintenance"
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +39,7 @@ def iceberg(
 ) -> None:
     """Register the sealed segments of a topic as an Iceberg table, without copying them; repeat it to keep up.
 
-    Compacted and deleted segments leave the table. A topic with an archive gives the objects in it.
+    Compacted and deleted segments are removed from the table. For a topic with an archive, its objects are registered.
     """
     # Connectors load half of headwater, which no other command of a log needs.
     from headwater.connectors.registry import register_iceberg

@@ -92,10 +92,10 @@ def topics(directory: Directory, *, as_json: Json = False) -> None:
         )
         return
     if cap is not None:
-        say(f"The whole log keeps at most {format_size(cap)}: `headwater log retain --bytes-max` changes that.")
+        say(f"The log keeps at most {format_size(cap)} in total: `headwater log retain --bytes-max` changes that.")
     if not sums:
         say("The log has no topics yet.")
-        hint(f'`headwater log create {directory} orders "id bigint, amount double" --key id` makes one.')
+        hint(f'`headwater log create {directory} orders "id bigint, amount double" --key id` creates one.')
         return
     print_table(
         [Column("topic"), folding("key"), number("partitions"), number("records"), number("bytes"), folding("kept")],
@@ -166,7 +166,7 @@ def create(
             exist_ok=exist_ok, **settings,
         )  # fmt: skip
     made_now = f"Created topic {made.name} with {count(made.partitions, 'partition')}: {format_ddl(made.schema)}."
-    say(f"Topic {made.name} exists already, defined alike." if existed else made_now)
+    say(f"Topic {made.name} already exists with the same definition." if existed else made_now)
 
 
 def describe(directory: Directory, topic: TopicName, *, as_json: Json = False) -> None:
@@ -243,8 +243,8 @@ def kept(topic: Topic) -> str:
     if settings.retention_bytes is not None:
         limits.append(format_size(settings.retention_bytes))
     if settings.archive is not None:
-        return f"for ever, {', '.join(limits) or 'all'} of it local"
-    return ", ".join(limits) or "for ever"
+        return f"forever, {', '.join(limits) or 'all'} of it local"
+    return ", ".join(limits) or "forever"
 
 
 def _weight(log: Log, topic: Topic) -> str:

@@ -10,7 +10,10 @@ import typer
 from headwater.server.running import PORT, Address, is_free
 
 Host = Annotated[
-    str, typer.Option(metavar="ADDRESS", help="Listen here. On any other than this machine's own, tokens are needed.")
+    str,
+    typer.Option(
+        metavar="ADDRESS", help="The address to listen on. Any other than this machine's own requires tokens."
+    ),
 ]
 Port = Annotated[
     int | None,
@@ -18,7 +21,7 @@ Port = Annotated[
         min=0,
         max=65535,
         metavar="PORT",
-        help=f"Listen on this port, 0 for any; otherwise on {PORT}, or on any if that is taken.",
+        help=f"The port to listen on, 0 for any; by default {PORT}, or any if that is taken.",
         show_default=False,
     ),
 ]

@@ -64,7 +64,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_sinks(application: Application, *, as_json: Json = False) -> None:
-    """List the sinks, and how far each of them is."""
+    """List the sinks, and how far each has got."""
     with load(application) as app:
         states = {name: feed.status() for name, feed in app.sinks.items()}
     if as_json:
@@ -88,7 +88,7 @@ def status(
     *,
     as_json: Json = False,
 ) -> None:
-    """Show how far sinks are, how fast, and what is wrong; exit code 3 if one is retrying or has given up."""
+    """Show the sinks' positions, speeds and errors; exit code 3 if one is retrying or has given up."""
     alarms = []
     with load(application) as app:
         for sink, feed in _chosen(app, name).items():
@@ -130,7 +130,7 @@ def audit(
     """Compare a target with its view, row by row, at one position; exit code 1 if they differ.
 
     The process that runs the application does it between two deliveries; if none does, this command does it. Rows that
-    the target has refused are counted, and are no difference: they are dead letters.
+    the target has refused are counted, but not as differences: they are dead letters.
     """
     with _sink(application, name) as feed, Bar("Comparing") as bar:
         made = feed.audit(repair=repair, report=Showing(bar))
@@ -148,15 +148,15 @@ def audit(
 
 
 def reset(application: Application, name: SinkName, *, yes: Yes = False) -> None:
-    """Bring the content of the view again, whatever the target has. A webhook continues with what changes from now."""
+    """Deliver the content of the view again, whatever the target has. A webhook continues with later changes."""
     with _sink(application, name) as feed:
-        ask(f"Bring the content of view {feed.view} to {feed.sink.target} again?", yes=yes)
+        ask(f"Deliver the content of view {feed.view} to {feed.sink.target} again?", yes=yes)
         feed.reset()
-        say(f"Sink {name} begins again.")
+        say(f"Sink {name} starts over.")
 
 
 def drop(application: Application, name: SinkName, *, yes: Yes = False) -> None:
-    """Remove what headwater keeps in a target beside the rows, and pause the sink. The rows stay."""
+    """Remove what headwater keeps in a target next to the rows, and pause the sink. The rows stay."""
     with _sink(application, name) as feed:
         ask(f"Forget how far {feed.sink.target} is? The rows stay there, and belong to no sink.", yes=yes)
         feed.drop()

@@ -11,7 +11,7 @@ from headwater.client.protocol import Request
 from headwater.errors import AnswerLost, ServerUnavailable
 
 ANSWER_SECONDS = 30.0
-"""How long an answer may take, beside what the request itself waits for."""
+"""How long an answer may take, in addition to what the request itself waits for."""
 SILENCE_SECONDS = 60.0
 """How long a stream may be silent. The server sends something every few seconds."""
 
@@ -35,7 +35,7 @@ def arguments(request: Request) -> dict[str, Any]:
 
 
 def lost(error: httpx.TransportError) -> AnswerLost | ServerUnavailable:
-    """What the failure of a connection means: nothing was sent, or it may have happened."""
+    """The error for a failed connection: nothing was sent, or the request may have happened."""
     reason = str(error) or type(error).__name__
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
         message = f"The server cannot be reached: {reason}."

@@ -12,8 +12,8 @@ from headwater.model.position import Position
 class Following:
     """The state of a subscription over any number of connections.
 
-    A large change comes in several events, of which the last one has the id. A connection may end between them, so a
-    change is given when it is complete. `after` is the id to resume with.
+    A large change comes in several events, the last of which has the id. A connection may end between them, so a
+    change is returned once it is complete. `after` is the id to resume with.
     """
 
     def __init__(self, after: str | None = None) -> None:

@@ -33,7 +33,7 @@ WAIT_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request; `seconds` is how long its answer may take by what it asks for, beside the way there and back."""
+    """One request; `seconds` is how long its answer may take because of what it asks for, besides the network."""
 
     method: str
     path: str
@@ -51,7 +51,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A wait before the next try."""
+    """A wait before the next attempt."""
 
     seconds: float
 
@@ -139,7 +139,7 @@ def query(
 
 
 def sink(name: str, *, at_least: Position | None = None, timeout: Duration = WAIT_SECONDS) -> Exchange[Row]:
-    """How far a sink is, once its target has a position if one is given. Raises `SinksBehind`."""
+    """The state of a sink, once its target has the given position, if any. Raises `SinksBehind`."""
     parameters, seconds = _reading(at_least, timeout)
     found: Row = yield from _asked(
         Request("GET", f"/sinks/{_part(name)}", parameters, seconds=seconds), tries=TRIES_MAX
@@ -148,7 +148,7 @@ def sink(name: str, *, at_least: Position | None = None, timeout: Duration = WAI
 
 
 def sinks() -> Exchange[Sequence[Row]]:
-    """How far all sinks are."""
+    """The state of all sinks."""
     found = yield from _asked(Request("GET", "/sinks"), tries=TRIES_MAX)
     return list(found["sinks"])
 
@@ -167,7 +167,7 @@ def changes(view: str, after: str | None) -> Request:
 
 
 def check(response: Response) -> Any:
-    """The body of an answer. Raises what it says if it is an error."""
+    """The body of an answer. Raises the error if it is one."""
     try:
         found = json.loads(response.body)
     except ValueError:
@@ -184,7 +184,7 @@ def check(response: Response) -> Any:
 
 
 def pause_before(attempt: int) -> Pause:
-    """How long to wait before a try, counted from 1."""
+    """How long to wait before an attempt, counted from 1."""
     return Pause(min(PAUSE_SECONDS * 2 ** (attempt - 1), PAUSE_SECONDS_MAX))
 
 

@@ -49,8 +49,8 @@ class Client:
 
         Raises `SinksBehind` if those do not have them within `timeout`: the records are durable then.
 
-        With a `key` the request is repeated if its answer is lost, and the records are appended once. Without one
-        `AnswerLost` is raised then. Raises `RequestRefused` if a record does not fit.
+        With a `key`, the request is repeated if its answer is lost, and the records are appended once. Without one, a
+        lost answer raises `AnswerLost`. Raises `RequestRefused` if a record does not fit.
         """
         return self._run(protocol.append(topic, rows, key=key, partition=partition, wait=wait, timeout=timeout))
 
@@ -59,7 +59,7 @@ class Client:
         self._run(protocol.wait(position, sinks, timeout=timeout))
 
     def sinks(self) -> Sequence[Row]:
-        """How far each sink is: `position`, `lag`, `lag_seconds`, `rows_per_second`, `status`, `error` and more."""
+        """The state of each sink: `position`, `lag`, `lag_seconds`, `rows_per_second`, `status`, `error` and more."""
         return self._run(protocol.sinks())
 
     def read(

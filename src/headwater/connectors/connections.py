@@ -169,17 +169,17 @@ def _letters_topic(sink: str, given: str | None) -> str:
 
 
 class Connected:
-    """An application, as far as it is about what it is connected to."""
+    """The connections of an application: its sources and its sinks."""
 
     name: str
     directory: Path
     _connections: Connections
 
     def source(self, name: str, source: str | Callable[..., Source], **options: object) -> Source:
-        """A system outside whose changes become records of the topics under `name`, as soon as the application runs.
+        """An outside system whose changes become records of the topics under `name`, as soon as the application runs.
 
-        `source` is a URL with the `options` of its connector; or what makes a `Source`, such as a class: it is called
-        with the source's `Home` and the `options`.
+        `source` is a URL with the `options` of its connector; or a callable that makes a `Source`, such as a class. It
+        is called with the source's `Home` and the `options`.
         """
         return self._connections.add_source(name, source, options)
 
@@ -195,9 +195,9 @@ class Connected:
     ) -> DatabaseSource:
         """Tables of a PostgreSQL database as topics: `orders` is the topic `shop.orders`, if the source is `shop`.
 
-        `tables` may have patterns (`"*"`, `"billing.*"`); `schemas` are taken whole. The source is called as the
-        application is, unless it has a `name`. For `options` see `CaptureOptions`. Nothing is done to the database
-        before the application is run or captured.
+        `tables` may contain patterns (`"*"`, `"billing.*"`); of `schemas`, all tables are captured. The source has the
+        application's name unless it is given a `name`. For `options` see `CaptureOptions`. Nothing is done to the
+        database before the application is run or captured.
         """
         chosen = {"tables": tables, "schemas": schemas, "password_file": password_file, **options}
         made = self.source(name or self.name, url, **chosen)
@@ -221,17 +221,17 @@ class Connected:
         group: str | None = None,
         **options: object,
     ) -> None:
-        """Keeps a target outside in step with a view while the application runs.
+        """Keeps an outside target in sync with a view while the application runs.
 
         `to` is a target such as `hw.sinks.Postgres(...)`, a channel such as `hw.sinks.Slack(...)`, a URL with the
         `options` of its connector, a function that is called with each change, or a `Sink`. A target holds the view by
         `key`, the columns that tell its rows apart, which is checked; a channel with a `key` sends one message for a
         row that changed. Rows that they refuse go to the topic `dead_letter` ("NAME.dead_letters" unless given).
 
-        Targets start with the content of the view; channels, webhooks and functions with what changes from now on,
+        Targets start with the content of the view; channels, webhooks and functions start with the changes from now on,
         unless `start` is "content".
 
-        Sinks of one `group` move together: at any time, all of their targets show one position. They have to be tables
+        Sinks of one `group` move together: at any time, all their targets show the same position. They must be tables
         of one PostgreSQL database, which are written in one transaction.
         """
         self._connections.add_sink(name, view, to, key, start, dead_letter, group, options)
@@ -263,7 +263,7 @@ class Connected:
     ) -> None:
         """A sink that posts each change of a view as JSON, signed as Standard Webhooks are.
 
-        With each of several secrets. Only public addresses are sent to, over HTTPS, unless `allow_private`.
+        Several secrets each add a signature. It only sends to public addresses, over HTTPS, unless `allow_private`.
         """
         self.sink(name, view=view, to=url, start=start, secret=secret, allow_private=allow_private)
 
@@ -277,8 +277,8 @@ class Connected:
     ) -> None:
         """Returns when the targets of these sinks (all, if none are named) have everything up to a position.
 
-        `position` is what a write returned. Raises `SinksBehind`, which says how far each of them is, if they do not
-        have it in time, and `UnknownSink`.
+        `position` is what a write returned. Raises `SinksBehind`, with each one's position, if they do not have it in
+        time, and `UnknownSink`.
         """
         check_position(position)
         feeds = chosen(self.sinks, self.sinks if sinks is None else sinks)

@@ -101,8 +101,8 @@ def _pieces(text: str) -> list[str | _Place]:
     end = 0
     for found in _PLACEHOLDER.finditer(text):
         if found["wrong"] is not None:
-            raise UsageError(f"A template has a $ that begins no placeholder, at {text[found.start() :][:20]!r}.",
-                             hint=_HINT)  # fmt: skip
+            place = text[found.start() :][:20]
+            raise UsageError(f"A template has a $ that does not begin a placeholder, at {place!r}.", hint=_HINT)
         pieces.append(text[end : found.start()])
         pieces.append("$" if found["dollar"] else _Place(found["name"] or found["braced"]))
         end = found.end()

@@ -52,10 +52,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ViewDiff:
-    """What a candidate makes of a view, at one position: rows that only the current one has, and only the candidate.
+    """How a candidate differs from a view, at one position: rows that only one of the two has.
 
-    Rows of one key count as changed, and not as removed and added. `changed_by_column` says in how many of these each
-    column differs, `columns_added` and `columns_removed` which are not in both: then only the others are compared.
+    Rows with the same key count as changed, not as removed and added. `changed_by_column` says in how many of these
+    each column differs; `columns_added` and `columns_removed` are not in both, and only the others are compared.
     """
 
     view: str

@@ -117,7 +117,7 @@ class GroupActive(UsageError):
         count = "an active member" if len(members) == 1 else f"{len(members)} active members"
         super().__init__(
             f"Consumer group {name!r} has {count}: {', '.join(members)}.",
-            hint="Stop the consumers first, or force it: uncommitted work of these members is refused and comes again.",
+            hint="Stop the consumers first, or force it: uncommitted work of these members is refused and read again.",
         )
         self.name, self.members = name, tuple(members)
 

@@ -58,7 +58,7 @@ class SlotLost(ExternalError):
     def __init__(self, slot: str, captured: str, reason: str) -> None:
         super().__init__(
             f"The replication slot {slot!r} does not continue from {captured}: {reason}.",
-            hint="The next run of `headwater capture` makes a new one and compares every table with it.",
+            hint="The next run of `headwater capture` creates a new one and compares every table.",
         )
         self.slot, self.captured, self.reason = slot, captured, reason
 

@@ -50,7 +50,7 @@ class Committed:
 class AppendPosition(Position):
     """The position at which an append is durable, and which of its records did not fit.
 
-    Those `rejected` are in the topic's dead-letter topic; a topic without one refuses the append instead.
+    The `rejected` ones are in the topic's dead-letter topic; a topic without one refuses the append instead.
     """
 
     rejected: tuple[RejectedRecord, ...] = ()
@@ -112,7 +112,7 @@ class Sequence:
 class Request:
     """What one commit asks the writer for. `mergeable` ones may share a commit number with their neighbours.
 
-    With `commits` above 1 it is this many commits in a row, which become true together.
+    With `commits` above 1 it is this many commits in a row, which become visible together.
     """
 
     pieces: list[Piece] = field(default_factory=list)
@@ -187,7 +187,7 @@ class Commit:
         self._ended = False
 
     def append(self, topic: str, rows: Rows, *, partition: int | None = None) -> tuple[RejectedRecord, ...]:
-        """Adds records; those that do not fit and become dead letters. `index` counts the rows of this call.
+        """Adds records; returns those that do not fit and become dead letters. `index` counts the rows of this call.
 
         Raises `InvalidRecords` at once if one does not fit and the topic has no dead-letter topic.
         """
@@ -199,9 +199,9 @@ class Commit:
     def append_each(self, topic: str, rows: pa.Table, numbers: Numbers, *, commits: int) -> None:
         """Adds records that become many commits in a row, with one sync: record i goes to the one `numbers[i]`.
 
-        `numbers` go from 0 to `commits` - 1 and never fall. For a source that brings many small transactions, each of
-        which shall be a commit of its own. All are durable together; bookmarks move with the last, and `position` is
-        that one's; so do records that `append` adds. Every call of one commit gives the same `commits`.
+        `numbers` go from 0 to `commits` - 1 and never fall. This is for a source with many small transactions, each of
+        which is to be a separate commit. All become durable together; bookmarks and the records that `append` adds move
+        with the last one, and `position` is its position. Every call of one commit gives the same `commits`.
         """
         self._check_open()
         self._request.commits = commits
@@ -218,7 +218,7 @@ class Commit:
                 self._request.pieces.append(replace(piece, numbers=own, rejected=rejected))
 
     def delete(self, topic: str, keys: Rows) -> tuple[RejectedRecord, ...]:
-        """Adds a tombstone for each key: a row with the topic's key columns. Those that do not fit as in `append`."""
+        """Adds a tombstone for each key: a row with the topic's key columns. Returns what `append` does."""
         self._check_open()
         pieces = self._prepare(topic, keys, headers=self._headers, delete=True)
         self._request.pieces += pieces
@@ -271,12 +271,12 @@ class Commit:
 
     @property
     def dead_letters(self) -> int:
-        """How many of the records that were added so far do not fit and go to a dead-letter topic."""
+        """How many of the records added so far do not fit and go to a dead-letter topic."""
         return self._request.dead_letters
 
     @property
     def rejected(self) -> tuple[RejectedRecord, ...]:
-        """Which they are, in the order in which they were added."""
+        """The dead letters' records, in the order in which they were added."""
         return rejected_in(self._request.pieces)
 
     @property
@@ -297,7 +297,7 @@ class Commit:
 
     @property
     def position(self) -> Position:
-        """Where the log was after this commit. Raises the `Conflict`, if there was one."""
+        """The log's position after this commit. Raises the `Conflict`, if there was one."""
         return self.result.position
 
 
@@ -312,7 +312,7 @@ def _json(name: str, value: object) -> str:
     except (TypeError, ValueError) as error:
         raise UsageError(f"The value of bookmark {name!r} cannot be kept as JSON: {error}.") from error
     if value is None:
-        raise UsageError(f"The value of bookmark {name!r} cannot be None: that means that there is no bookmark.")
+        raise UsageError(f"The value of bookmark {name!r} cannot be None, which means that there is no bookmark.")
     if len(text) > BOOKMARK_BYTES_MAX:
         raise UsageError(
             f"The value of bookmark {name!r} has {len(text)} bytes of JSON; {BOOKMARK_BYTES_MAX} are allowed."

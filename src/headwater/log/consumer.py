@@ -21,16 +21,16 @@ from headwater.system.background import Background
 
 RENEWALS_PER_LEASE = 3
 TOPICS_NOTICED_SECONDS = 1.0
-"""Within this time a consumer that waits notices topics that its patterns fit, and changes of its group."""
+"""Within this time, a waiting consumer notices new topics that match its patterns, and changes in its group."""
 
 
 class Consumer:
-    """Iterate it for batches, and `commit` what you have dealt with; what was not committed is delivered again.
+    """Iterate over it for batches, and `commit` what you have processed; what was not committed is delivered again.
 
     A batch holds records of one partition. Partitions move to other members only between batches, and not while
-    something delivered from them is uncommitted, unless that lasts longer than a lease. A member that lost something
-    uncommitted, because it was thought dead or took so long, gets `Fenced` from its next commit: nothing is committed,
-    and it continues from the last commit with what it claims then. Use it from one thread.
+    something delivered from them is uncommitted, unless that lasts longer than a lease. A member that lost uncommitted
+    records, because it was thought dead or took too long, gets `Fenced` from its next commit: nothing is committed, and
+    it continues from the last commit with what it claims then. Use it from one thread.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Consumer:
             self._wake.wait(ticket, min(left, self._lease / RENEWALS_PER_LEASE, TOPICS_NOTICED_SECONDS))
 
     def commit(self) -> None:
-        """Everything delivered so far is dealt with. Raises `Fenced` if a partition went to another member."""
+        """Commits everything delivered so far. Raises `Fenced` if a partition went to another member."""
         moves = self.moves()
         if not moves:
             return
@@ -105,7 +105,7 @@ class Consumer:
         return self._lost + [self._move(claim) for claim in self._claims.values() if self._is_uncommitted(claim.place)]
 
     def committed(self, moves: list[OffsetMove]) -> None:
-        """Takes note of moves that were committed, here or together with other things by `Commit.offsets`."""
+        """Records moves that were committed, here or together with other things by `Commit.offsets`."""
         for move in moves:
             self._committed[move.topic.id, move.partition] = move.offset
 

@@ -65,7 +65,7 @@ class Log(ABC):
 
         `schema` is Spark DDL or an Arrow schema. Records with equal values in the `key` columns go to one partition.
         `partition_by` does this for a topic without a key, which stays a stream; with a key it names a part of it.
-        With `exist_ok` a topic that is defined alike is returned as it is. Raises `TopicExists`, `SchemaError`.
+        With `exist_ok`, a topic with the same definition is returned as it is. Raises `TopicExists`, `SchemaError`.
         """
 
     @abstractmethod
@@ -77,9 +77,9 @@ class Log(ABC):
         partitions: int | None = None,
         **settings: Unpack[TopicOptions],
     ) -> Topic:
-        """Evolves the schema (add nullable columns, widen types), adds partitions to a topic that has neither a key nor
-        `partition_by`, changes settings. Raises `SchemaError` or `UsageError` with the reason for anything else, and
-        changes nothing then."""
+        """Evolves the schema (adds nullable columns, widens types), adds partitions to a topic that has neither a key
+        nor `partition_by`, or changes settings. Raises `SchemaError` or `UsageError` with the reason for anything else,
+        without changing anything."""
 
     @abstractmethod
     def drop(self, name: str) -> None:
@@ -98,8 +98,8 @@ class Log(ABC):
     def append(self, topic: str, rows: Rows, *, partition: int | None = None) -> AppendPosition:
         """Appends records, all or none; they are durable when it returns.
 
-        Raises `InvalidRecords` if one does not fit the schema, unless the topic has a dead-letter topic: then that one
-        goes there and the rest is appended; `rejected` of the position tells which, and why.
+        Raises `InvalidRecords` if one does not fit the schema, unless the topic has a dead-letter topic: then that
+        record goes there and the rest is appended; the position's `rejected` says which ones, and why.
         """
         with self.commit() as commit:
             rejected = commit.append(topic, rows, partition=partition)
@@ -120,10 +120,10 @@ class Log(ABC):
         headers: Mapping[str, str] | None = None,
         on_conflict: OnConflict = "raise",
     ) -> Commit:
-        """A commit over any number of topics, to fill in a `with` block. `headers` go to every record in it.
+        """A commit across any number of topics, filled in a `with` block. `headers` are added to every record in it.
 
-        With a named producer and a sequence number (1, 2, 3 …) a commit that is repeated is recognised. If a bookmark
-        is not what the commit expects, the block raises `Conflict`; with `on_conflict="return"` it does not raise, and
+        With a named producer and a sequence number (1, 2, 3 …), a repeated commit is recognized. If a bookmark is not
+        what the commit expects, the block raises `Conflict`; with `on_conflict="return"` it does not raise, and
         `commit.conflict` has the conflict.
         """
 
@@ -131,7 +131,7 @@ class Log(ABC):
     def producer(
         self, topic: str | None = None, *, name: str | None = None, **options: Unpack[ProducerOptions]
     ) -> Producer:
-        """For many small sends. A `name` makes it the only holder: older ones of that name are fenced from now on."""
+        """For many small sends. With a `name` it becomes that name's only holder; older ones are fenced from now on."""
 
     def bookmark(self, name: str) -> object:
         """The value that the last commit gave the bookmark; None if it has none."""
@@ -171,11 +171,11 @@ class Log(ABC):
 
     @abstractmethod
     def position(self) -> Position:
-        """Where the log is now."""
+        """The log's current position."""
 
     @abstractmethod
     def between(self, start: Position, end: Position) -> Position | None:
-        """A position after `start` and before `end`, about half way; None if no commit lies between them."""
+        """A position after `start` and before `end`, about halfway; None if no commit lies between them."""
 
     @abstractmethod
     def offsets(self, topic: str, *, at: Position | None = None) -> dict[int, tuple[int, int]]:
@@ -205,11 +205,11 @@ class Log(ABC):
 
     @abstractmethod
     def compacted(self, topics: Sequence[str]) -> Position:
-        """How far compaction has been in these topics: a read that ends before may miss records that it removed."""
+        """How far compaction has got in these topics: a read that ends before may miss records that it removed."""
 
     @abstractmethod
     def wait(self, after: Position, timeout: Duration) -> Position:
-        """Returns as soon as the log is past a position, or when the time is over; where the log is then."""
+        """Waits until the log is past a position, or the time is up; returns the log's position."""
 
     @abstractmethod
     def read(
@@ -238,9 +238,9 @@ class Log(ABC):
         columns: Sequence[str] | None = None,
         partition: int | None = None,
     ) -> Iterator[Batch]:
-        """As `read`, in Arrow: ordered inside a partition, not between partitions, and much faster.
+        """Like `read`, in Arrow: ordered inside a partition, not between partitions, and much faster.
 
-        With `partition` only that one of each topic is read.
+        With `partition`, only that partition of each topic is read.
         """
 
     @abstractmethod
@@ -264,8 +264,8 @@ class Log(ABC):
     def consumer(self, topics: str | Sequence[str], *, group: str, **options: Unpack[ConsumerOptions]) -> Consumer:
         """A new member of a consumer group.
 
-        A name with `*`, `?` or `[` is a pattern: the member reads all topics whose names fit, also those that come
-        later, and leaves those that are dropped.
+        A name with `*`, `?` or `[` is a pattern: the member reads all topics whose names match, including later ones,
+        and leaves those that are dropped.
         """
 
     @abstractmethod
@@ -286,10 +286,10 @@ class Log(ABC):
         force: bool = False,
         dry_run: bool = False,
     ) -> list[OffsetReset]:
-        """Moves a group's offsets, in all topics that it reads or in some; from where to where, per partition.
+        """Moves a group's offsets, in all topics that it reads or in some; returns the old and new ones per partition.
 
         Raises `GroupActive` while the group has members. With `force` they continue from there, and what they have not
-        committed is refused. An offset needs one topic, and has to be one that is kept, or the end. With `dry_run`
+        committed is refused. An offset needs one topic, and must be one that is kept, or the end. With `dry_run`,
         nothing is moved. Raises `UnknownGroup`, `PositionGone`.
         """
 
@@ -306,7 +306,7 @@ class Log(ABC):
 
     @property
     def followers(self) -> Followers:
-        """Who reads topics and how far they have come, and what is kept for them."""
+        """The readers of topics, how far they have got, and what is kept for them."""
         return NoFollowers()
 
     # Where it is, and how
@@ -314,31 +314,31 @@ class Log(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """What other processes open it by: `headwater.open(log.url)`."""
+        """The URL by which other processes open it: `headwater.open(log.url)`."""
 
     @property
     @abstractmethod
     def identity(self) -> str:
-        """Tells this log from another one that takes its place at the same URL."""
+        """Distinguishes this log from another one that takes its place at the same URL."""
 
     @property
     @abstractmethod
     def state_directory(self) -> Path:
-        """A local directory, in which pipelines and captures keep what they know."""
+        """A local directory in which pipelines and captures keep their state."""
 
     @property
     def upkeep_failure(self) -> Exception | None:
-        """Why the last round of upkeep in the background failed; None if it did not, or others do the upkeep."""
+        """Why the last round of background upkeep failed; None if it did not, or another process does the upkeep."""
         return None
 
     @property
     def upkeep_failures(self) -> int:
-        """How many rounds of upkeep in the background have failed since the log was opened."""
+        """How many rounds of background upkeep have failed since the log was opened."""
         return 0
 
     @property
     def maintenance(self) -> Maintenance:
-        """What can be done with the files of a log that keeps its own. Raises `UsageError` for another log."""
+        """Operations on the files of a log that keeps its own. Raises `UsageError` for any other log."""
         raise UsageError(
             f"{self!r} does not keep its own files.",
             hint="Seal, compact, check and repair work on a log in a directory.",
@@ -348,7 +348,7 @@ class Log(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Gives back files and threads. What was acknowledged stays."""
+        """Releases files and threads. What was acknowledged stays."""
 
     def __enter__(self) -> Self:
         return self

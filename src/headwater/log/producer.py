@@ -1,4 +1,4 @@
-"""A producer: many small sends, gathered into few commits, with a named answer when it is ahead of the disk."""
+"""A producer: many small sends, gathered into a few commits, with a policy for when it is ahead of the disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BUFFER_RECORDS_MAX = 10_000
 class ProducerStats:
     """What became of everything that was sent: `sent` = `acknowledged` + `failed` + `dropped` + `waiting`.
 
-    `rejected` counts those of the acknowledged that did not fit and went to the topic's dead-letter topic.
+    `rejected` counts the acknowledged records that did not fit and went to the topic's dead-letter topic.
     """
 
     sent: int

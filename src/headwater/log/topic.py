@@ -47,7 +47,7 @@ class TopicSettings:
     """What may change over a topic's life, besides its schema. Durations are in the microseconds' precision.
 
     `cleanup` says what happens to old records: `delete` removes whole segments by age and bytes, `compact` keeps the
-    newest record per key for ever, `none` keeps everything whatever the log's own limit says.
+    newest record per key forever, `none` keeps everything whatever the log's own limit says.
 
     With an `archive` (a path, or a URL with file: or s3:) sealed segments move there. Nothing is deleted then, and
     retention says what stays on this machine as well.

@@ -30,7 +30,7 @@ import xxhash
 
 Hashes = npt.NDArray[np.uint64]
 
-# The golden ratio's fraction and digits of pi: arbitrary, but pinned for ever by the golden values in the tests.
+# The golden ratio's fraction and digits of pi: arbitrary, but pinned forever by the golden values in the tests.
 _FOLD: Final = np.uint64(0x9E3779B97F4A7C15)
 _ROW: Final = np.uint64(0x243F6A8885A308D3)
 _NULL: Final = np.uint64(0x13198A2E03707344)

@@ -27,7 +27,7 @@ LISTING = thing(alerts=many(ALERT), firing=many(FIRING), recent=many(RECORD))
 RECENT = Parameter(
     "recent",
     {"type": "integer", "minimum": 0, "maximum": RECENT_MAX, "default": RECENT_DEFAULT},
-    "Newest records of the history.",
+    "The number of newest records in the history.",
 )
 
 
@@ -40,7 +40,7 @@ async def list_alerts(call: Call) -> Response:
 ENDPOINTS = (
     Endpoint(
         "GET", "/alerts", list_alerts, "The alerts: what fires, the newest of their history, and their receivers",
-        {200: json_answer("Those that fire by when they fired; the history with the newest first.", LISTING)},
+        {200: json_answer("Firing alerts in the order in which they fired; the history, newest first.", LISTING)},
         parameters=(RECENT,), tag=TAG,
     ),
 )  # fmt: skip

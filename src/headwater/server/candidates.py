@@ -33,7 +33,7 @@ DIFF = thing(
 KEY = Parameter(
     "key",
     {"type": "string", "minLength": 1, "maxLength": 200},
-    "A column by which rows belong together.",
+    "A column that matches up rows.",
     repeated=True,
 )
 
@@ -77,7 +77,7 @@ async def _decided(call: Call, decide: Callable[..., Candidate]) -> Response:
     return answer({"decided": found.to_json()})
 
 
-_DECIDED = {200: json_answer("What it was about.", thing(decided=CANDIDATE))}
+_DECIDED = {200: json_answer("The candidate that was decided on.", thing(decided=CANDIDATE))}
 
 ENDPOINTS = (
     Endpoint(
@@ -87,7 +87,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         "GET", "/views/{view}/candidate", diff, "What the candidate changes in a view, at one position",
-        {200: json_answer("Rows of one key count as changed, and not as removed and added.", DIFF)},
+        {200: json_answer("Rows with the same key count as changed, not as removed and added.", DIFF)},
         parameters=(VIEW, KEY), tag=TAG,
     ),
     Endpoint(

@@ -40,7 +40,7 @@ State = Literal["open", "sent", "discarded", "superseded"]
 STATE = Parameter(
     "state",
     {"type": "string", "enum": ["open", "sent", "discarded", "superseded", "any"], "default": "open"},
-    "Only those so dealt with.",
+    "Only letters in this state.",
 )
 ID = path("id", "The letter's id, from the list.")
 LETTER = thing(
@@ -235,7 +235,7 @@ def _send_to_sink(service: Service, letter: dict[str, object], place: Place, bod
     original, feed = letter["original"], service.app.sinks[str(letter["sink"])]
     assert isinstance(original, dict)
     if letter["state"] != "open":
-        raise Refused(409, "dealt_with", f"Dead letter {letter['id']!r} is {letter['state']} already.")
+        raise Refused(409, "dealt_with", f"Dead letter {letter['id']!r} is already {letter['state']}.")
     sent = feed.send(json.loads(original["text"]), json.loads(body))
     with service.log.commit(on_conflict="return") as commit:
         commit.bookmark(place.bookmark, _outcome("sent" if sent else "superseded"), expect=None)
@@ -269,7 +269,7 @@ def _outcome(state: State) -> dict[str, str]:
 
 def _dealt_with(identity: str, conflict: Conflict) -> Refused:
     state = conflict.actual.get("state") if isinstance(conflict.actual, dict) else json.dumps(conflict.actual)
-    return Refused(409, "dealt_with", f"Dead letter {identity!r} is {state} already.")
+    return Refused(409, "dealt_with", f"Dead letter {identity!r} is already {state}.")
 
 
 def _unknown(identity: str) -> Refused:
@@ -282,7 +282,7 @@ COUNTS = thing(open=WHOLE, sent=WHOLE, discarded=WHOLE, superseded=WHOLE)
 ENDPOINTS = (
     Endpoint(
         "GET", "/dead-letters", list_letters, "Records that do not fit or that views refuse, rows that targets refuse",
-        {200: json_answer("The newest first.", thing(position=POSITION, letters=many(LETTER), counts=COUNTS))},
+        {200: json_answer("Newest first.", thing(position=POSITION, letters=many(LETTER), counts=COUNTS))},
         parameters=(STATE, limit(10_000), *READING), tag=TAG,
     ),
     Endpoint(
@@ -298,6 +298,6 @@ ENDPOINTS = (
     ),
     Endpoint(
         "POST", "/dead-letters/{id}/discard", discard, "Mark a dead letter as dealt with",
-        {200: json_answer("It is not in the list any more.", DONE)}, "admin", (ID,), tag=TAG,
+        {200: json_answer("It is no longer in the list.", DONE)}, "admin", (ID,), tag=TAG,
     ),
 )  # fmt: skip

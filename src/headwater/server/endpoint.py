@@ -191,7 +191,7 @@ def authorize(service: Service, request: Request, scope: Scope | None) -> Token 
     by_cookie = not text and COOKIE in request.cookies
     if by_cookie:
         if request.method not in gate.SAFE_METHODS and not gate.proves_origin(request.headers):
-            raise Refused(403, "foreign_origin", "A browser has to say where the request comes from.")
+            raise Refused(403, "foreign_origin", "A browser must say where the request comes from.")
         text = request.cookies[COOKIE]
     elif kind.lower() != "bearer":
         text = ""

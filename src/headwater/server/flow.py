@@ -23,7 +23,7 @@ from headwater.server.topics import dead_letter_topics
 
 TAG = "Operations"
 SECONDS = Parameter(
-    "seconds", {"type": "integer", "minimum": 1, "maximum": 86_400, "default": 300}, "Samples of this many seconds."
+    "seconds", {"type": "integer", "minimum": 1, "maximum": 86_400, "default": 300}, "How many seconds of samples."
 )
 NODE = {**thing(id=TEXT, kind=TEXT, name=TEXT), "additionalProperties": True}
 EDGE = thing(**{"from": TEXT, "to": TEXT, "per_second": maybe(NUMBER), "lag": maybe(WHOLE)})

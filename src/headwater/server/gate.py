@@ -127,4 +127,4 @@ def _wrong_host(message: str) -> Refused:
 
 
 def _foreign() -> Refused:
-    return Refused(403, "foreign_origin", "The request comes from a page of another site.")
+    return Refused(403, "foreign_origin", "The request comes from another site's page.")

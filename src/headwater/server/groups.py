@@ -36,8 +36,8 @@ TARGET = thing(to={"type": "string", "pattern": TO_PATTERN, "description": PLACE
 GROUP = path("group", "The group's name.")
 ONLY = Parameter("topic", {"type": "string", "minLength": 1, "maxLength": 200}, "Only in this topic.", repeated=True)
 _SWITCH = {"type": "string", "enum": ["true", "false"], "default": "false"}
-FORCE = Parameter("force", _SWITCH, "Also while it has active members: what they have not committed is refused.")
-DRY_RUN = Parameter("dry_run", _SWITCH, "Tell from where to where, and change nothing.")
+FORCE = Parameter("force", _SWITCH, "Even if it has active members: what they have not committed is refused.")
+DRY_RUN = Parameter("dry_run", _SWITCH, "Return the old and the new offsets, and change nothing.")
 
 
 def lag_json(lag: Lag) -> dict[str, object]:
@@ -133,7 +133,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         "POST", "/groups/{group}/reset", reset, "Move a consumer group to another place; its members continue there",
-        {200: json_answer("From where to where, per partition.", MOVED)}, "admin",
+        {200: json_answer("Old and new offsets, per partition.", MOVED)}, "admin",
         (GROUP, ONLY, PARTITION, FORCE, DRY_RUN), {bodies.JSON: TARGET}, tag=TAG,
     ),
     Endpoint(

@@ -153,7 +153,7 @@ def _sinks(service: Service) -> Iterator[Family]:
     yield counter(
         "headwater_sink_rows_total", "Changed rows that were delivered.", [(at, one.rows) for at, one in states]
     )
-    about = "1 if a sink is paused, by somebody or because its target failed for too long."
+    about = "1 if a sink is paused, on request or because its target failed for too long."
     yield gauge("headwater_sink_paused", about, [(at, float(one.status == "paused")) for at, one in states])
 
 
@@ -232,7 +232,7 @@ READY = thing(status=TEXT, checks=by_name(ANYTHING))
 
 ENDPOINTS = (
     Endpoint(
-        "GET", "/", root, "What this is; the console, with Accept: text/html, as browsers send it",
+        "GET", "/", root, "The server's name; the console, with Accept: text/html, as browsers send it",
         {200: Answer(
             "Its name, and where to look; or a page.",
             {bodies.JSON: thing(name=TEXT, version=TEXT, links=by_name(TEXT)), "text/html": TEXT},
@@ -240,11 +240,11 @@ ENDPOINTS = (
         None, tag=TAG,
     ),
     Endpoint(
-        "GET", "/healthz", healthz, "Whether the server lives, and what it keeps running",
+        "GET", "/healthz", healthz, "Whether the server is alive, and what it keeps running",
         {200: json_answer("`ok`, or `degraded` while background work has failed or restarts.", ALIVE)}, None, tag=TAG,
     ),
     Endpoint(
-        "GET", "/readyz", readyz, "Whether there is something to read, everything runs, and nothing has failed",
+        "GET", "/readyz", readyz, "Whether there is something to read, everything is running, and nothing has failed",
         {
             200: json_answer("`ready`, or `degraded` and why.", READY),
             503: json_answer("`not_ready`, and why.", READY),

@@ -23,15 +23,15 @@ class Limits:
     header_bytes_max: int = 64 << 10
     """Of the headers of a request."""
     body_bytes_max: int = 32 << 20
-    """Of a request's body, as it is sent and after it was unpacked."""
+    """Of a request's body, as it is sent and after decompression."""
     request_bytes_max: int = 1 << 20
     """Of a body that has no records: a query, or a token."""
     body_seconds_max: int = 60
     """How long a body may take to arrive."""
     bodies_bytes_max: int = 256 << 20
-    """Bodies in memory, those that still arrive and those that are being appended; one more is answered with 429."""
+    """Bodies in memory, both those still arriving and those being appended; one more is answered with 429."""
     answers_bytes_max: int = 256 << 20
-    """Answers in memory that their clients have not taken yet; those that take nothing are dropped beyond that."""
+    """Answers in memory that their clients have not taken yet; beyond that, clients that take nothing are dropped."""
     append_records_max: int = 100_000
     """Of one append."""
     appends_waiting_max: int = 64
@@ -61,11 +61,11 @@ class Limits:
     streams_max: int = 1000
     """Open streams of events; one more is answered with 429."""
     stream_stall_seconds_max: int = 30
-    """A reader of a stream or of an answer that takes nothing for so long is dropped."""
+    """A reader of a stream or of an answer that takes nothing for this long is dropped."""
     ring_events_max: int = 1000
-    """As many changes of a view are kept in memory for those who follow it, as long as they fit the next limit."""
+    """How many changes of a view are kept in memory for its followers, as long as they fit the next limit."""
     ring_bytes_max: int = 16 << 20
-    """Changes of a view that are kept in memory for those who follow it; who is further behind is dropped."""
+    """Changes of a view that are kept in memory for its followers; a follower that is further behind is dropped."""
     history_seconds_max: int = 3600
     """How long the samples for charts are kept in memory."""
     keys_kept_seconds: int = 24 * 3600
@@ -80,6 +80,6 @@ class Limits:
             if name not in known or not equals:
                 raise UsageError(f"{option!r} is not a limit.", hint=f"Write NAME=VALUE; names: {', '.join(known)}.")
             if not value.isascii() or not value.isdigit() or int(value) < 1:
-                raise UsageError(f"{name} must be a whole number above 0, not {value!r}.")
+                raise UsageError(f"{name} must be a positive integer, not {value!r}.")
             changed[name] = int(value)
         return replace(self, **changed)

@@ -106,6 +106,6 @@ AT = Parameter(
     "at", {"type": "string", "pattern": POSITION_PATTERN}, "Read it as it was at this position, if that is kept."
 )
 WHERE = Parameter(
-    "where", {"type": "string", "pattern": PATTERN}, "A condition, column:operator:value; all have to hold.",
+    "where", {"type": "string", "pattern": PATTERN}, "A condition, column:operator:value; all must hold.",
     repeated=True,
 )  # fmt: skip

@@ -202,6 +202,6 @@ ENDPOINTS = (
     ),
     Endpoint(
         "GET", "/statsd", statsd, "What came by StatsD, and what was lost on the way",
-        {200: json_answer("Null if the application does not listen.", thing(statsd=ANYTHING))}, tag=TAG,
+        {200: json_answer("Null if the application has no receiver.", thing(statsd=ANYTHING))}, tag=TAG,
     ),
 )  # fmt: skip

@@ -48,9 +48,11 @@ KEY = Parameter(
 SINKS = Parameter(
     "wait",
     {"type": "string", "minLength": 1, "maxLength": 2000},
-    "Sinks, with commas: answer when their targets have the records, too.",
+    "Sinks, separated by commas: answer when their targets have the records, too.",
 )
-TIMEOUT = Parameter("timeout", WAIT.shape, "Maximum wait for the sinks in seconds; then 504, with how far each is.")
+TIMEOUT = Parameter(
+    "timeout", WAIT.shape, "Maximum wait for the sinks in seconds; then 504, with the position of each."
+)
 LAST_ID = Parameter("Last-Event-ID", {"type": "string", "maxLength": 100_000}, "Continue after this event.", "header")
 
 APPENDED = thing(position=POSITION, records=WHOLE, dead_letters=WHOLE, duplicate=YES_NO)

@@ -26,7 +26,7 @@ SINK = thing(
 AUDIT = {**thing(sink=TEXT, status=TEXT), "additionalProperties": True}
 NAME = path("sink", "The sink's name.")
 _SWITCH = {"type": "string", "enum": ["true", "false"], "default": "false"}
-REPAIR = Parameter("repair", _SWITCH, "Also mend exactly the rows that differ.")
+REPAIR = Parameter("repair", _SWITCH, "Also repair exactly the rows that differ.")
 
 
 def sink_json(service: Service, name: str, feed: Feed) -> dict[str, object]:
@@ -91,8 +91,8 @@ ENDPOINTS = (
     Endpoint(
         "GET", "/sinks", list_sinks, "All sinks: position, lag in rows and seconds, rate, errors",
         {200: json_answer("In the order of their definition.", thing(sinks=many(SINK)))}, parameters=READING, tag=TAG,
-        about="With `at_least` the answer comes when every sink has that position in its target; or 504, with how far "
-        "each is.",
+        about="With `at_least`, the answer comes once every sink's target has that position; otherwise 504, with the "
+        "position of each sink.",
     ),
     Endpoint(
         "GET", "/sinks/{sink}", show, "One sink", {200: json_answer("The sink.", SINK)},

@@ -75,7 +75,7 @@ class Tokens:
                 connection.execute("INSERT INTO tokens VALUES (?, ?, ?, ?)", (name, scope, _hash(text), time.time()))
         except ConstraintError:
             raise UsageError(
-                f"There is a token {name!r} already.", hint="Revoke it first, or use another name."
+                f"There is already a token named {name!r}.", hint="Revoke it first, or use another name."
             ) from None
         self.refresh()
         return text

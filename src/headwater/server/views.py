@@ -45,9 +45,11 @@ from headwater.server.sse import Mark
 TAG = "Views"
 BATCHES_SHOWN = 100
 ORDER = Parameter(
-    "order", {"type": "string", "minLength": 1, "maxLength": 1000}, "Columns, with commas; -column from large to small."
+    "order",
+    {"type": "string", "minLength": 1, "maxLength": 1000},
+    "Columns, separated by commas; -column sorts in descending order.",
 )
-OFFSET = Parameter("offset", {"type": "integer", "minimum": 0, "maximum": 1_000_000_000}, "Leave out this many rows.")
+OFFSET = Parameter("offset", {"type": "integer", "minimum": 0, "maximum": 1_000_000_000}, "Skip this many rows.")
 SUMMARY = thing(
     name=TEXT, sql=TEXT, columns=many(COLUMN), key=many(TEXT), reads=many(TEXT), size=maybe(SIZE),
     changes_per_second=NUMBER, subscribers=WHOLE, verification=ANYTHING, published=YES_NO, not_kept=maybe(TEXT),
@@ -275,7 +277,7 @@ ENDPOINTS = (
             {sse.CONTENT_TYPE: TEXT},
         )},
         parameters=(VIEW, *READING, LAST_ID), tag=TAG,
-        about="An event without an id is a part of the next one with an id. Adding up the weights of every row gives "
+        about="An event without an id is part of the next one with an id. Adding up the weights of every row gives "
         "the view's content at the position of the last event.",
     ),
     Endpoint(
@@ -289,7 +291,7 @@ ENDPOINTS = (
         "POST", "/query", ask, "SQL over views and topics, at one position",
         {200: json_answer("The rows, cut where there are too many.", ANSWER)},
         parameters=(limit(10_000), *READING), accepts={bodies.JSON: QUERY}, tag=TAG,
-        about="DuckDB's SQL, one statement that reads. "
+        about="DuckDB's SQL, a single read-only statement. "
         "`FROM revenue AT POSITION '42'` reads a view or a topic as it was.",
     ),
 )  # fmt: skip

@@ -50,7 +50,7 @@ def _pipeline(service: Service) -> Iterator[Family]:
         yield gauge("headwater_pipeline_silent_seconds", about, [({}, process.silent_seconds)])
     retries = process.about.get("retries")
     if retries is not None:
-        about = "Batches tried again because a process of Spark's was lost."
+        about = "Batches retried because a Spark process was lost."
         yield counter("headwater_pipeline_retries_total", about, [({}, retries)])
     not_kept = service.processes.not_kept()
     about = "1 if a view can be planned and not run, and is left out."

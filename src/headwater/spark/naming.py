@@ -55,7 +55,7 @@ def references_of(catalyst: Catalyst, view: str, sql: str) -> set[Reference]:
         raise spark_fails(view, error) from error
     if is_statement(catalyst, plan):
         # Spark would carry it out as soon as it is analyzed.
-        raise InvalidQuery(view, "It is a statement with effects, not a query. Write a SELECT.")
+        raise InvalidQuery(view, "It is not a query. Write a SELECT.")
     try:
         return references(catalyst, plan)
     except UnsupportedQuery as error:

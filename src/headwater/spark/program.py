@@ -307,7 +307,7 @@ def _names(view: str, output: Sequence[Expression]) -> list[str]:
     folded = [name.lower() for name in names]
     for name in names:
         if folded.count(name.lower()) > 1:
-            raise InvalidQuery(view, f"Two columns are called {name!r}: give one of them another name with AS.")
+            raise InvalidQuery(view, f"Two columns are named {name!r}: rename one of them with AS.")
         if name in (HASH, WEIGHT):
-            raise InvalidQuery(view, f"A column cannot be called {name!r}: give it another name with AS.")
+            raise InvalidQuery(view, f"A column cannot be named {name!r}: rename it with AS.")
     return names

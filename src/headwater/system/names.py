@@ -17,5 +17,5 @@ def check_name(kind: str, name: str) -> str:
     if len(name) > NAME_LENGTH_MAX:
         raise InvalidName(kind, name, f"it is longer than {NAME_LENGTH_MAX} characters")
     if not _ALLOWED.fullmatch(name):
-        raise InvalidName(kind, name, "it has a character that is not allowed, or a wrong first one")
+        raise InvalidName(kind, name, "it has an invalid character, or an invalid first character")
     return name

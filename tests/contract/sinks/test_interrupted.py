@@ -56,7 +56,7 @@ def test_what_was_taken_back_meanwhile_is_taken_back_in_the_target(interrupted: 
     view.publish(k3="three")
     with view.feeding(interrupted.target()) as made:
         until(lambda: made.at() == 4)
-        assert not any("begins again" in said for said in made.said)
+        assert not any("starts over" in said for said in made.said)
         assert made.status().deliveries == 3
     assert interrupted.rows() == view.held == {1: "one", 2: "two", 3: "three"}
 
@@ -72,4 +72,4 @@ def test_the_content_comes_if_the_delivery_is_not_kept_on_its_own(
     view.driver.store.collect()
     with view.feeding(interrupted.target()) as made:
         until(lambda: interrupted.rows() == view.held)
-        assert any("begins again" in said for said in made.said)
+        assert any("starts over" in said for said in made.said)

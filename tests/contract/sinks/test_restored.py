@@ -16,7 +16,7 @@ from tests.contract.sinks.postgres import PostgresSystem
 from tests.contract.sinks.test_operating import arrives, is_there
 from tests.webhooks.receiver import until
 
-RECOGNIZED = ("the target went back from position", "the target has lost its position", "begins again")
+RECOGNIZED = ("the target went back from position", "the target has lost its position", "starts over")
 
 
 def recognized(said: list[str]) -> bool:

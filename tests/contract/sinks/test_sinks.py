@@ -143,7 +143,7 @@ def test_changes_that_are_not_kept_any_more_are_a_gap(
         until(lambda: made.at() == 31)
         publish(driver, ("last", 1))
         until(lambda: target.rows().get("last") == 1)
-        assert "begins again" in made.said[0]
+        assert "starts over" in made.said[0]
     assert target.rows() == (content(directory) if start == "content" else {"last": 1})
 
 

@@ -150,7 +150,7 @@ def test_spark_that_was_ended_with_the_program_is_no_failure(
     ran = headwater("run", app, "--no-server")
     ending, ended = ran.err.splitlines()
     assert (ran.code, ended) == (0, "Stopped in the middle of a batch, which had no effect.")
-    assert ending.startswith("Ending after the running batch")
+    assert ending.startswith("Stopping after the current batch")
 
 
 def test_a_record_that_fails_is_a_sentence_and_a_hint(headwater: Run, app: Path, program: Program) -> None:

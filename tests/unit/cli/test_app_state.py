@@ -29,7 +29,7 @@ def test_operators_come_by_level_and_then_views(headwater: Run, published: Path)
     assert generation[:4] == ["1", "current", "1", "7"]
     assert [row[0] for row in rows] == ["[2]", "[10]", "view"]
     assert "table orders by id" in ran.out
-    assert ran.err.startswith("All together ")
+    assert ran.err.startswith("Total: ")
 
 
 def test_all_parts_of_an_operator_are_counted(headwater: Run, published: Path) -> None:

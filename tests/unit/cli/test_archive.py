@@ -45,7 +45,7 @@ def test_describe_and_topics_say_where_segments_are(
     (segment,) = described["segments"]
     assert segment["local"] is False
     assert segment["archived"].startswith(archived.as_uri())
-    assert "for ever, 1 B of it local" in headwater("log", "topics", directory).out
+    assert "forever, 1 B of it local" in headwater("log", "topics", directory).out
 
 
 def test_seal_prints_files_in_the_archive(headwater: Run, directory: Path, log: EmbeddedLog, archived: Path) -> None:

@@ -99,7 +99,7 @@ def test_retain_does_not_ask_if_nothing_goes_and_says_what_stays(
     log.append("orders", [{"id": 1}], partition=0)
     ran = headwater("log", "retain", directory, "--bytes-max", "1B")
     assert ran.code == 0
-    assert "segments that are being written are not deleted" in ran.err
+    assert "Not deleted are active segments" in ran.err
     assert len(list(log.read(["orders", "customers"]))) == 2
     (report,) = headwater("log", "retain", directory, "--json").objects()
     assert report["bytes"] > report["bytes_max"] == 1

@@ -138,7 +138,7 @@ def test_pipelines_are_shown_and_can_be_released(headwater: Run, directory: Path
     assert declined.code == 1
     assert "Pipeline shop/1 reads orders. Remove it?" in declined.err
     released = headwater("log", "release", directory, "shop/1", "--yes")
-    assert (released.code, released.err) == (0, "Nothing is kept for shop/1 any more.\n")
+    assert (released.code, released.err) == (0, "Nothing is kept for shop/1 anymore.\n")
     assert log.followers.find("shop/1") is None
 
 

@@ -105,7 +105,7 @@ def test_topics_are_listed(headwater: Run, directory: Path, log: EmbeddedLog) ->
 def test_topics_shows_the_limit_of_the_whole_log(headwater: Run, directory: Path, log: EmbeddedLog) -> None:
     assert headwater("log", "topics", directory, "--json").objects()[0]["log_bytes_max"] is None
     log.set_max_bytes(10 << 30)
-    assert headwater("log", "topics", directory).err.startswith("The whole log keeps at most 10 GiB")
+    assert headwater("log", "topics", directory).err.startswith("The log keeps at most 10 GiB in total")
     assert headwater("log", "topics", directory, "--json").objects()[0]["log_bytes_max"] == 10 << 30
 
 

@@ -53,7 +53,7 @@ def test_what_is_no_json_is_refused(body: str) -> None:
 
 @pytest.mark.parametrize("template", ["5 $", "$ x", "${}", "${a", "$1"])
 def test_a_dollar_sign_that_begins_nothing_is_refused(template: str) -> None:
-    with pytest.raises(UsageError, match="begins no placeholder"):
+    with pytest.raises(UsageError, match="does not begin a placeholder"):
         TextTemplate(template)
 
 

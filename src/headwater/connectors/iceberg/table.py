@@ -61,7 +61,8 @@ def register_topic(log: Log, topic: str, *, catalog: str, table: str, warehouse:
         _change(held, schema, added, removed)
     except CommitFailedException as error:
         raise Determinate(
-            f"Table {table} was changed by another process meanwhile.", hint="Nothing was registered; run it again."
+            f"Table {table} was changed by another process in the meantime.",
+            hint="Nothing was registered; run it again.",
         ) from error
     except OSError as error:
         # A file that compaction has just replaced, a full disk, an archive that does not answer.

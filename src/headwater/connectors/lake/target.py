@@ -227,7 +227,7 @@ class LakeTarget(Target):
         if self.options.keep == "changes":
             taken = [name for name in columns.names if name in changes.COLUMNS.names]
             if taken:
-                raise TargetFailed(f"The history of changes has a column {taken[0]!r} of its own", "refused")
+                raise TargetFailed(f"The history of changes has its own column {taken[0]!r}", "refused")
             columns = changes.with_columns(columns)
         return self.table.fitted(columns)
 

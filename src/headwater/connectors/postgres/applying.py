@@ -343,7 +343,7 @@ class Applier:
         """Changes of a table whose rows are counted; None if that cannot be done any more."""
         oid = table.relation.oid
         if changes is None:
-            self._tables.stop(table, "The old row of a change was not sent whole: set REPLICA IDENTITY FULL.", lsn)
+            self._tables.stop(table, "The old row of a change was not sent completely: set REPLICA IDENTITY FULL.", lsn)
             return None
         if oid not in self._occurrences:
             self._occurrences[oid] = Occurrences.of(self._log, table.topic)

@@ -194,7 +194,7 @@ def _table(connection: Connection, options: CaptureOptions, table: SourceTable) 
     if table.counted:
         for part in table.not_whole:
             yield Missing(
-                f"the whole old row of changes in {part}, a partition of {table.name}, which has no key",
+                f"the complete old row of changes in {part}, a partition of {table.name}, which has no key",
                 f"ALTER TABLE {part} REPLICA IDENTITY FULL;",
             )
 

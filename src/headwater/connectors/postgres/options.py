@@ -83,7 +83,7 @@ class CaptureOptions:
     def check(self) -> CaptureOptions:
         """The options themselves. Raises `UsageError`."""
         if isinstance(self.tables, str) or isinstance(self.schemas, str):
-            raise UsageError("Tables and schemas come as lists.", hint='tables=["orders"], or tables=["*"].')
+            raise UsageError("Tables and schemas must be lists.", hint='tables=["orders"], or tables=["*"].')
         if not self.patterns and not self.schemas:
             raise UsageError(
                 f"Source {self.name!r} captures nothing: neither tables nor schemas are named.",

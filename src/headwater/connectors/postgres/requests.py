@@ -24,7 +24,7 @@ def request_snapshot(
         remedy = f"`headwater capture resume` with {table.name} takes it up again, if the reason is gone."
         raise CaptureRefused(f"table {name!r}", [Missing(f"its capture: {table.stopped}", remedy)])
     if options.is_outbox(table.name):
-        raise CaptureRefused(f"table {name!r}", [Missing("rows that may come twice", "An outbox has events.")])
+        raise CaptureRefused(f"table {name!r}", [Missing("rows that may appear twice", "An outbox has events.")])
     if table.append_only:
         raise CaptureRefused(f"table {name!r}", [Missing("a key by which its rows replace others", _DROP_TOPIC)])
     if where is not None:

@@ -83,7 +83,7 @@ def _slot_alarms(status: SourceStatus, slot_status: str) -> Iterator[str]:
     elif slot_status == "unreserved":
         yield "the database is about to remove WAL that was not captured yet"
     if status.phase == State.STREAMING.value and not status.active and not status.paused:
-        yield "nobody captures"
+        yield "no process captures it"
 
 
 def _room_alarms(status: SourceStatus, options: CaptureOptions, keep: str) -> Iterator[str]:

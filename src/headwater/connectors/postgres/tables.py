@@ -311,9 +311,7 @@ class Tables:
             return None
         topic = self.log.topic(table.topic)
         if table.append_only and any(end for _, end in self.log.offsets(table.topic).values()):
-            return (
-                f"Topic {table.topic!r} has records already, and without a key nobody can tell which: drop the topic."
-            )
+            return f"Topic {table.topic!r} already has records, which cannot be matched without a key: drop the topic."
         if topic.key != table.topic_key:
             return f"Topic {table.topic!r} has the key {_listed(topic.key)}, and the table {_listed(table.topic_key)}."
         return self._evolve(table, table.relation)

@@ -149,7 +149,7 @@ class _Run:
                 refusals = refusals + 1 if failure.kind == "refused" else 0
                 over = patience.is_over(refusals, time.monotonic() - began, failure)
                 if attempts == 1 or over:
-                    then = "It is paused until the next run" if over else "It is tried again"
+                    then = "It is paused until the next run" if over else "It will be retried"
                     self._report.warn(f"{self._title}: {failure.reason}. {then}.")
                 self._failed(failure, paused=over)
                 if over:

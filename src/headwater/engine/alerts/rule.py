@@ -60,7 +60,7 @@ def quiet_hours(given: Sequence[str] | None, time_zone: str) -> QuietHours | Non
     try:
         zone = ZoneInfo(time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise UsageError(f"There is no time zone {time_zone!r}.", hint="Use a name such as Europe/Berlin.") from None
+        raise UsageError(f"Unknown time zone {time_zone!r}.", hint="Use a name such as Europe/Berlin.") from None
     if given is None:
         return None
     if isinstance(given, str) or len(given) != 2:
@@ -70,5 +70,5 @@ def quiet_hours(given: Sequence[str] | None, time_zone: str) -> QuietHours | Non
     except (ValueError, TypeError):
         raise UsageError(f"Invalid quiet={given!r}.", hint=_HINT) from None
     if begin == end or begin.tzinfo is not None or end.tzinfo is not None:
-        raise UsageError(f"Invalid quiet={given!r}: it is a part of a day.", hint=_HINT)
+        raise UsageError(f"Invalid quiet={given!r}: quiet hours are part of a day.", hint=_HINT)
     return QuietHours(begin, end, zone)

@@ -232,7 +232,7 @@ def store_error(error: Error, path: Path) -> HeadwaterError:
         return unusable(error, path)
     return Indeterminate(
         f"The store {path} could not say whether the batch was published: {reason_of(error)}.",
-        hint="Open the store again: its last batch tells.",
+        hint="Open the store again: its last batch shows whether it was.",
     )
 
 

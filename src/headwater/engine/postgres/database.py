@@ -128,7 +128,7 @@ class PostgresDatabase(Database):
         if status != "committed":
             raise Indeterminate(
                 f"The store {self._address} could not say whether the batch was published.",
-                hint="Check that its server runs, then open the store again: its last batch tells.",
+                hint="Check that its server runs, then open the store again: its last batch shows whether it was.",
             ) from error
 
     def _status(self, number: str) -> str | None:

@@ -204,7 +204,7 @@ class _Run:
 
     def end(self, mark: Mark | None) -> None:
         if self._progress.status != "running":
-            self._report.say(f"{self._title} is delivered to again.")
+            self._report.say(f"{self._title} is receiving deliveries again.")
         # It is saved with the next delivery, or as soon as there is none.
         self._progress = replace(
             self._progress,
@@ -252,7 +252,7 @@ class _Run:
         elif mark is not None and before is not None and mark.position < before.position:
             self._report.warn(
                 f"{self._title}: the target went back from position {before.position} to {mark.position}, "
-                "and gets what it lacks again."
+                "and gets what it is missing again."
             )
         self._progress = replace(self._progress, mark=mark)
 
@@ -355,7 +355,7 @@ class _Run:
             # Views whose state was deleted are built from the log again, and what was before is no news.
             self._stop.wait(LOOK_SECONDS)
             return
-        self._report.warn(f"{self._title} begins again: {reason}")
+        self._report.warn(f"{self._title} starts over: {reason}")
         if self._feed.start == "content":
             self._progress = replace(self._progress, mark=None)
             return
@@ -403,7 +403,7 @@ class _Run:
                 "The next run continues with it, or `headwater sink resume`."
             )
         elif attempts == 1:
-            self._report.warn(f"{self._title}: {failure.reason}. It is tried again.")
+            self._report.warn(f"{self._title}: {failure.reason}. It will be retried.")
         self._progress = replace(
             self._progress,
             status="paused" if paused else "retrying",

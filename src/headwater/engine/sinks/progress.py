@@ -74,7 +74,7 @@ class ProgressFile:
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise ExternalError(
                 f"The progress of a sink, {self._path}, cannot be read.",
-                hint="Check its permissions; or remove it, and the sink begins again.",
+                hint="Check its permissions; or remove it, and the sink starts over.",
             ) from error
         if found.view == view:
             return found

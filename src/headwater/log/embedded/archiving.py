@@ -170,7 +170,7 @@ class Archiver:
                 found = b""
             if found[: len(part)] != part or (begin + len(part) == len(content) and len(found) > len(part)):
                 reason = f"the object {name} does not read back as it was written"
-                raise ArchiveUnavailable(location, reason, "It is tried again. Look for what else writes there.")
+                raise ArchiveUnavailable(location, reason, "It will be retried. Check what else writes there.")
         with self._catalog.write() as tx:
             tx.execute(
                 "UPDATE segments SET archive = ?, object = ? WHERE id = ? AND file = ? AND object IS NULL",

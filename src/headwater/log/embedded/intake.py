@@ -116,7 +116,7 @@ def as_rows(rows: object) -> Rows:
             "JSON lines are appended as bytes.", hint="Use text.encode(), or the content of a file opened with 'rb'."
         )
     if isinstance(rows, Mapping):
-        raise UsageError("Rows come as a list, and this is one row.", hint="Write [row] instead of row.")
+        raise UsageError("Rows must be a list, but this is a single row.", hint="Write [row] instead of row.")
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.table(rows)
     if isinstance(rows, Iterable):

@@ -13,7 +13,7 @@ export class Failure extends Error {
 const UNREACHABLE = {
   code: "unreachable",
   message: "The server cannot be reached.",
-  hint: "Is `headwater run` or `headwater serve` still running? This page continues by itself as soon as it is.",
+  hint: "Is `headwater run` or `headwater serve` still running? This page resumes by itself as soon as it is.",
 };
 
 /** The path of an endpoint; each part may hold any character. Relative, so that a proxy may put it anywhere. */

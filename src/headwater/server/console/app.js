@@ -95,14 +95,14 @@ function draw() {
 function shell() {
   const page = state.page;
   return [
-    h("a", { class: "skip", href: location.hash || "#/flow", onclick: skip }, "To the content"),
+    h("a", { class: "skip", href: location.hash || "#/flow", onclick: skip }, "Skip to content"),
     h("aside", { class: "side" },
       h("a", { class: "brand", href: "#/flow" }, h("img", { src: "console/icon.svg", alt: "", width: 24, height: 24 }), h("b", {}, live.flow?.application ?? "headwater")),
       h("nav", { "aria-label": "Pages" }, PAGES.map((one) => h("a", { href: `#/${one.name}`, "aria-current": one.name === page?.name ? "page" : null }, one.text, mark(one.name)))),
       h("div", { class: "side-foot" }, h("label", {}, h("span", {}, "Theme"),
         h("select", { value: state.theme, onchange: (event) => theme(event.target.value), "aria-label": "Theme" }, Object.entries(THEMES).map(([name, text]) => h("option", { value: name }, text)))),
         h("button", { type: "button", class: "quiet", onclick: () => help(true) }, "Keys ", h("kbd", {}, "?")),
-        live.session.tokens_needed && h("button", { type: "button", class: "quiet", onclick: signOut, title: `Signed in with the token ${live.session.token}, which may ${live.session.scope}.` }, "Sign out"))),
+        live.session.tokens_needed && h("button", { type: "button", class: "quiet", onclick: signOut, title: `Signed in with token ${live.session.token}, scope ${live.session.scope}.` }, "Sign out"))),
     h("div", { class: "body" },
       h("div", { class: "top" }, connection()),
       h("main", { id: "content", tabindex: "-1", "data-page": state.shown }, page?.show())),
@@ -127,14 +127,14 @@ function mark(name) {
 }
 
 function connection() {
-  if (live.state === "lost") return h("span", { class: "lost", role: "alert" }, h("b", {}, "Connection lost."), " What you see is the last that came. Trying again …");
+  if (live.state === "lost") return h("span", { class: "lost", role: "alert" }, h("b", {}, "Connection lost."), " This page shows the last data received. Reconnecting …");
   if (!live.flow) return h("span", { class: "muted" }, "Connecting …");
   const { freshness_seconds: fresh, log_position: position, behind } = live.flow;
   const status = statusNow();
   return [
     statusBadge(status),
     behind > 0 && status !== "following" && h("span", {}, `${behind} behind`),
-    fresh !== null && h("span", { title: "The age of the oldest commit that the views do not show, or how long something has not been running." }, "freshness ", h("b", {}, duration(fresh))),
+    fresh !== null && h("span", { title: "The age of the oldest commit that the views do not show yet, or how long something has not been running." }, "freshness ", h("b", {}, duration(fresh))),
     h("span", { class: "muted", title: "The number of the log's last commit." }, "position ", h("b", {}, position)),
   ];
 }

@@ -41,7 +41,7 @@ export const STATUS = {
   starting: ["starting", "busy", "The first batch is not published yet."],
   waiting: ["waiting", "plain", "No pipeline has published anything yet: start one with `headwater run`."],
   not_running: ["not running", "bad", "No process keeps the views up to date: start one with `headwater run`."],
-  capture_not_running: ["capture not running", "bad", "Nobody captures a database: what has changed in it is not known."],
+  capture_not_running: ["capture not running", "bad", "A database is not being captured: its latest changes are unknown."],
   failed: ["failed", "bad", "The pipeline has stopped: see Pipelines."],
 };
 

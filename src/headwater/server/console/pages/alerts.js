@@ -29,7 +29,7 @@ export function alerts() {
     stop: () => leave(),
     show: () => [
       heading("Alerts", {
-        about: "Rows of views that should not be there: they fire, people are told, and they clear when the row is gone.",
+        about: "Rows of views that should not exist: an alert fires, people are notified, and it clears when the row is gone.",
         actions: search(filter, (text) => { filter = text; }),
       }),
       loaded(list, (found) => (found.alerts.length ? [
@@ -43,7 +43,7 @@ export function alerts() {
 }
 
 function firing(all) {
-  if (!all.length) return section("Firing", {}, h("p", {}, badge("nothing fires", "good")));
+  if (!all.length) return section("Firing", {}, h("p", {}, badge("none firing", "good")));
   return section("Firing", { note: counted(all.length, "alert") }, table([
     { name: "Alert", cell: (one) => h("b", {}, one.alert) },
     { name: "Key", cell: (one) => one.key },
@@ -54,13 +54,13 @@ function firing(all) {
 }
 
 function declared(all) {
-  if (!all.length) return empty("No alert has that in its name.");
+  if (!all.length) return empty("No alert matches the filter.");
   return section("Rules", {}, table([
     { name: "Alert", cell: (one) => h("b", {}, one.name) },
     { name: "Firing", number: true, cell: (one) => (one.firing ? badge(count(one.firing), "bad") : "0") },
     { name: "View", cell: (one) => viewLink(one.view) },
     { name: "When", wide: true, cell: when },
-    { name: "Receivers", number: true, cell: (one) => one.receivers.length || badge("nobody", "plain", "Only the history has what fires.") },
+    { name: "Receivers", number: true, cell: (one) => one.receivers.length || badge("none", "plain", "Alerts are only recorded in the history.") },
   ], all, { key: (one) => one.name, label: "Rules" }));
 }
 

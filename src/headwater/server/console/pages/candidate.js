@@ -43,7 +43,7 @@ export function candidate() {
       ? [["Roll back", "POST", "rollback"], ["Discard the former versions", "DELETE"]]
       : [["Switch to them", "POST", "switch"], ["Discard them", "DELETE"]];
     return [
-      h("p", {}, badge(one.is_former ? "former" : "new", "busy"), one.is_ready ? ` Up to date at position ${one.position}, and seen by nobody.` : ` At position ${one.position}, catching up.`),
+      h("p", {}, badge(one.is_former ? "former" : "new", "busy"), one.is_ready ? ` Up to date at position ${one.position}, and not visible to readers.` : ` At position ${one.position}, catching up.`),
       table([
         { name: "View", cell: (view) => view },
         ...["removed", "added", "changed"].map((kind) => ({ name: `Rows ${kind}`, number: true, cell: (view) => (compared.has(view) ? count(compared.get(view)[kind]) : "–") })),
@@ -60,7 +60,7 @@ export function candidate() {
       const { candidate: one = null, build = null } = found.value ?? {};
       const shown = build?.error || (one && !one.is_ready) ? build : null;
       if (!one && !shown && !problem) return null;
-      return section("Changed views", { note: "Readers see the current versions until somebody decides." },
+      return section("Changed views", { note: "Readers see the current versions until you decide." },
         problem && failure(problem),
         shown && building(shown),
         one && waiting(one));

@@ -13,8 +13,8 @@ const POINTS_MOST = 300;
 const EVENTS_SHOWN = 50;
 const EXAMPLE = `app.postgres("postgresql://shop@localhost/shop", tables=["orders", "customers"])`;
 const PHASES = {
-  "not begun": ["not begun", "plain", "`headwater run` begins with it."],
-  creating: ["beginning", "busy", "The replication slot is being made."],
+  "not begun": ["not begun", "plain", "`headwater run` starts it."],
+  creating: ["beginning", "busy", "The replication slot is being created."],
   snapshot: ["first snapshot", "busy", "All rows are read; they enter the log in one commit."],
   streaming: ["streaming", "good", "Each transaction of the database becomes one commit of the log."],
   dropped: ["dropped", "warn", "Slot and publication were removed; a capture starts over."],
@@ -53,7 +53,7 @@ export function capture() {
     },
     stop: () => leave(),
     show: () => [
-      heading("Capture", { about: "Databases whose changes are records of the log, each transaction one commit." }),
+      heading("Capture", { about: "Databases whose changes become records in the log, each transaction as one commit." }),
       loaded(found, ({ sources }) => (sources.length
         ? sources.map((one) => source(one, seen.get(one.name) ?? [], histories.get(one.name)))
         : empty("No database is captured.", "Tables of a PostgreSQL database become topics with one line in the application:", code(EXAMPLE, "A source")))),
@@ -62,14 +62,14 @@ export function capture() {
 }
 
 function source({ name, process, status, error }, points, events) {
-  if (!status) return h("section", { key: name }, h("h2", {}, name), silent(process), failure(error.message ? error : { message: "Its status is not known." }), schemaHistory(events));
+  if (!status) return h("section", { key: name }, h("h2", {}, name), silent(process), failure(error.message ? error : { message: "Its status is unknown." }), schemaHistory(events));
   const [text, kind, title] = PHASES[status.phase] ?? [status.phase, "plain"];
   return h("section", { key: name },
     h("div", { class: "section-head" }, h("h2", {}, name), h("span", { class: "muted" }, status.address)),
     silent(process),
     status.alarms.map((alarm) => h("div", { class: "alarm", role: "alert", key: alarm }, h("b", {}, "Alarm: "), alarm)),
     figures(
-      ["State", !process.running ? badge("not running", "bad", "Nobody captures it.") : status.paused ? badge("paused", "warn", "It rests until `headwater capture resume`; the database keeps its changes.") : badge(text, kind, title)],
+      ["State", !process.running ? badge("not running", "bad", "It is not being captured.") : status.paused ? badge("paused", "warn", "It is paused until `headwater capture resume`; the database keeps its changes.") : badge(text, kind, title)],
       ["Captured to", status.position, "The place in the database's own log (LSN)."],
       ["Behind", `${bytes(status.bytes_behind)}, ${duration(status.seconds_behind)}`],
       ["WAL retained", bytes(status.bytes_retained), "What the database keeps because this capture has not taken it yet."],
@@ -77,7 +77,7 @@ function source({ name, process, status, error }, points, events) {
       ...Object.entries(status.details).map(([what, text]) => [what[0].toUpperCase() + what.slice(1), [text, " ", badge(status.active ? "in use" : "not in use", status.active ? "good" : "warn")]])),
     snapshot(status),
     h("div", { class: "charts" }, ["retained", "behind"].map((what) => chart({
-      name: `${name}: WAL ${what}`, format: bytes, gap: 4 * RELOAD_EVERY, note: "since you came",
+      name: `${name}: WAL ${what}`, format: bytes, gap: 4 * RELOAD_EVERY, note: "since you opened this page",
       series: [{ name, points: points.map((one) => ({ at: one.at, value: one[what] })) }],
     }))),
     tables(status),

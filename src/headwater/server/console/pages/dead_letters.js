@@ -35,7 +35,7 @@ export function deadLetters(chosen) {
     },
     stop: () => leave(),
     show: () => [
-      heading("Dead letters", { about: "Records that did not fit or that views refuse, and rows that targets of sinks refuse. They hold up nothing, and wait here with their reason." }),
+      heading("Dead letters", { about: "Records that did not fit or that views refused, and rows that sinks' targets refused. They block nothing, and are kept here with the reason." }),
       h("div", { class: "choices", role: "group", "aria-label": "State" }, Object.entries(STATES).map(([name, text]) =>
         h("button", { type: "button", "aria-pressed": String(name === state), onclick: () => { state = name; list.value = null; list.load(); redraw(); } }, text, " ", h("span", { class: "muted" }, count((list.value?.counts ?? live.letters)[name]))))),
       loaded(list, ({ letters }) => listed(letters, state)),
@@ -46,8 +46,8 @@ export function deadLetters(chosen) {
 
 function listed(letters, state) {
   if (!letters.length) {
-    if (state !== "open") return empty(`None was ${state} yet.`);
-    return empty("There are no dead letters.", "A topic with `dead_letter=\"rejected\"` puts aside what does not fit it; a view with `on_error=\"dead_letter\"` what makes it fail. Without, such a record is refused, or stops the pipeline.");
+    if (state !== "open") return empty(`None has been ${state} yet.`);
+    return empty("There are no dead letters.", "A topic with `dead_letter=\"rejected\"` sets aside records that do not fit it; a view with `on_error=\"dead_letter\"` sets aside records that make it fail. Otherwise, such a record is refused, or stops the pipeline.");
   }
   return table([
     { name: "What", cell: (one) => what(one) },
@@ -114,7 +114,7 @@ function one(id, changed) {
   function mending(letter) {
     const text = draft ?? originalOf(letter, 2);
     return [
-      h("label", { class: "field" }, h("span", {}, letter.sink ? "The row, as it shall be put into the target of " : "The record, as it shall be appended to ", h("b", {}, letter.sink ?? letter.topic)),
+      h("label", { class: "field" }, h("span", {}, letter.sink ? "The row to write to the target of " : "The record to append to ", h("b", {}, letter.sink ?? letter.topic)),
         h("textarea", { rows: 10, spellcheck: "false", value: text, oninput: (event) => { draft = event.target.value; } })),
       problem && failure(problem),
       h("div", { class: "actions" },
@@ -136,7 +136,7 @@ function one(id, changed) {
         h("p", { role: "status" }, badge(STATES[letter.state].toLowerCase(), "good"), " ", time(letter.dealt_with_at)),
         letter.state === "superseded" && h("p", { class: "muted" }, "The view had a later version of the row, or none. That one counts, so nothing was sent."),
         done?.dead_letters > 0 && failure({ message: "It did not fit this time either.", hint: "There is a new dead letter with the reason." }),
-        code(originalOf(letter, 2), "The record as it came"),
+        code(originalOf(letter, 2), "The original record"),
       ],
     ])),
   };

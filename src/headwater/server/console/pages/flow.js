@@ -34,8 +34,8 @@ export function flow() {
       if (!current) return h("div", { class: "loading", role: "status" }, "Loading …");
       const error = current.status === "failed" ? pipelines.value?.pipelines[0].error : null;
       return [
-        heading("Flow", { about: "Everything that records go through, from where they come to who reads them. Choose a part to look into it." }),
-        ["not_running", "capture_not_running"].includes(current.status) && h("a", { class: "plain-link", href: current.status === "not_running" ? "#/pipelines" : "#/capture" }, failure({ message: current.status === "not_running" ? "The pipeline is not running: the views stay as they are." : "A capture is not running: the views may lack what has changed in its database.", hint: "Start it with `headwater run`." })),
+        heading("Flow", { about: "The path of your records, from their sources to their readers. Choose a part to see its details." }),
+        ["not_running", "capture_not_running"].includes(current.status) && h("a", { class: "plain-link", href: current.status === "not_running" ? "#/pipelines" : "#/capture" }, failure({ message: current.status === "not_running" ? "The pipeline is not running: the views stay as they are." : "A capture is not running: the views may be missing changes from its database.", hint: "Start it with `headwater run`." })),
         error && h("a", { class: "plain-link", href: "#/pipelines" }, failure({ ...error, message: `The pipeline has stopped. ${error.message}` })),
         current.nodes.length === 0 ? nothing() : [picture(current), list(current)],
         current.nodes.length > 0 && charts(),
@@ -109,10 +109,10 @@ function described(node) {
     const built = node.name in (live.samples.at(-1)?.views ?? {});
     return {
       lines: node.not_kept ? ["✗ not kept up to date"] : [built ? `${bytes(node.size?.bytes)} · ${rate(node.per_second ?? 0)}` : "not built yet", verified(node.verification)],
-      about: [node.not_kept, built ? `${bytes(node.size?.bytes)} on disk` : "Nothing is published yet.", `${rate(node.per_second)} rows change now`].filter(Boolean),
+      about: [node.not_kept, built ? `${bytes(node.size?.bytes)} on disk` : "Nothing is published yet.", `Rows changed now: ${rate(node.per_second)}`].filter(Boolean),
     };
   }
-  if (node.kind === "capture" && !node.running) return { lines: [NAMES.capture, "✗ not running"], about: ["Nobody captures it: what has changed in the database is not known."] };
+  if (node.kind === "capture" && !node.running) return { lines: [NAMES.capture, "✗ not running"], about: ["It is not being captured: the latest changes in the database are unknown."] };
   if (node.kind === "group") return { lines: [`group · lag ${short(node.lag)}`], about: [`${counted(node.lag, "record")} still to read`] };
   if (node.kind === "sink") return delivered(node);
   if (node.kind === "subscribers") return { lines: [counted(node.count, "follower")] };

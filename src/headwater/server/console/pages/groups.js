@@ -53,13 +53,13 @@ function sum(parts, figure) {
 }
 
 function listed(all, filter) {
-  if (!all.length) return empty("There are no consumer groups yet.", "A program that reads topics as a group begins one:", code(EXAMPLE, "A consumer"));
+  if (!all.length) return empty("There are no consumer groups yet.", "A program that reads topics as a group creates one:", code(EXAMPLE, "A consumer"));
   const found = all.filter((one) => one.name.toLowerCase().includes(filter.toLowerCase()));
-  if (!found.length) return empty("No group has that in its name.");
+  if (!found.length) return empty("No group matches the filter.");
   return table([
     { name: "Group", cell: (one) => h("a", { href: address(one.name) }, one.name) },
     { name: "Topics", wide: true, cell: (one) => one.topics.join(", ") },
-    { name: "Members", number: true, cell: (one) => one.members || badge("none", "warn", "No member of the group reads now.") },
+    { name: "Members", number: true, cell: (one) => one.members || badge("none", "warn", "No member of the group is reading.") },
     { name: "Lag", number: true, cell: (one) => count(one.records) },
     { name: "Time lag", number: true, cell: (one) => duration(one.seconds) },
     { name: "Retention used", number: true, cell: (one) => share(one.risk) },
@@ -103,7 +103,7 @@ function summary({ group: name, members: active, partitions: parts }) {
   return h("div", { class: "summary" },
     figures(
       ["Members", active.length ? count(active.length) : badge("none", "warn")],
-      ["Lag", count(sum(parts, "records")), "Records that are still to be read."],
+      ["Lag", count(sum(parts, "records")), "Records not read yet."],
       ["Size", bytes(sum(parts, "bytes"))],
       ["Time lag", duration(Math.max(0, ...parts.map((one) => one.seconds))), "The age of the oldest of them."],
       ["Retention used", share(Math.max(-1, ...parts.map((one) => one.risk ?? -1))), "At 100 % the next record is about to be deleted unread."]),
@@ -111,7 +111,7 @@ function summary({ group: name, members: active, partitions: parts }) {
 }
 
 function members({ members: active }) {
-  return section("Members", { note: active.length ? "" : "No member reads now; the group's place is kept." }, active.length > 0 && table([
+  return section("Members", { note: active.length ? "" : "No member is reading; the group's offsets are kept." }, active.length > 0 && table([
     { name: "Member", cell: (one) => h("b", {}, one.name) },
     { name: "Topics", wide: true, cell: (one) => one.topics.join(", ") },
     { name: "Lease", number: true, cell: (one) => duration(one.lease_left_seconds) },
@@ -122,7 +122,7 @@ function partitions({ partitions: parts }) {
   return section("Partitions", {}, table([
     { name: "Topic", cell: (one) => h("a", { href: `#/topics/${encodeURIComponent(one.topic)}` }, one.topic) },
     { name: "Partition", number: true, cell: (one) => one.partition },
-    { name: "Member", cell: (one) => one.member ?? badge("nobody", "warn", "No member of the group reads this partition now.") },
+    { name: "Member", cell: (one) => one.member ?? badge("none", "warn", "No member of the group is reading this partition.") },
     { name: "Offset", number: true, cell: (one) => count(one.offset) },
     { name: "End", number: true, cell: (one) => count(one.end) },
     { name: "Lag", number: true, cell: (one) => count(one.records) },
@@ -180,7 +180,7 @@ function move(name, changed) {
     const set = (field) => (event) => { place[field] = event.target.value; preview = null; done = ""; redraw(); };
     return h("form", { class: "toolbar", onsubmit: (event) => { event.preventDefault(); look(); } }, h("div", { class: "toolbar-row" },
       h("label", {}, h("span", {}, "To"), h("select", { value: place.kind, onchange: set("kind"), "aria-label": "Where to move it" }, Object.entries(PLACES).map(([kind, text]) => h("option", { value: kind }, text)))),
-      place.kind === "time" && h("input", { type: "datetime-local", step: "1", "aria-label": "Time, of this place", value: place.time, required: "", oninput: set("time") }),
+      place.kind === "time" && h("input", { type: "datetime-local", step: "1", "aria-label": "Local time", value: place.time, required: "", oninput: set("time") }),
       (place.kind === "offset" || place.kind === "position") && h("input", { key: place.kind, type: "number", min: "0", "aria-label": PLACES[place.kind], value: place[place.kind], required: "", oninput: set(place.kind) }),
       h("label", {}, h("span", {}, "Topic"), h("select", { value: place.topic, onchange: set("topic"), "aria-label": "Topic" }, h("option", { value: "" }, "all"), topics.map((one) => h("option", { value: one }, one)))),
       place.kind === "offset" && h("label", {}, h("span", {}, "Partition"), h("input", { type: "number", min: "0", placeholder: "all", "aria-label": "Partition", value: place.partition, oninput: set("partition") })),
@@ -195,10 +195,10 @@ function move(name, changed) {
         { name: "From", number: true, cell: (one) => (one.before === null ? "–" : count(one.before)) },
         { name: "To", number: true, cell: (one) => count(one.after) },
         { name: "Records", wide: true, cell: (one) => effect(one.after - (one.before ?? 0)) },
-      ], preview, { key: (one) => `${one.topic}/${one.partition}`, label: "From where to where" }),
+      ], preview, { key: (one) => `${one.topic}/${one.partition}`, label: "Old and new offsets" }),
       active.length > 0 && h("p", {}, badge(counted(active.length, "active member"), "warn"), " They continue from there; what they have not committed is refused."),
       h("div", { class: "actions" },
-        button(active.length ? "Move it under its members" : "Move the group", { onclick: () => carryOut(active.length > 0), busy, refused: refusal("admin"), kind: "primary" }),
+        button(active.length ? "Move it despite its members" : "Move the group", { onclick: () => carryOut(active.length > 0), busy, refused: refusal("admin"), kind: "primary" }),
         button("Cancel", { onclick: () => { preview = null; redraw(); }, busy })),
     ];
   }

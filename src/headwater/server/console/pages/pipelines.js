@@ -38,10 +38,10 @@ function pipeline(one) {
       ["Position", one.position ?? "–", "How far the views are."],
       ["Log", one.log_position, "The last commit of the log."],
       ["Behind", one.behind === null ? "–" : counted(one.behind, "commit")],
-      ["Freshness", duration(one.freshness_seconds), "The age of the oldest commit that the views do not show, or how long something has not been running."],
+      ["Freshness", duration(one.freshness_seconds), "The age of the oldest commit that the views do not show yet, or how long something has not been running."],
       ["Last batch", time(one.last_published_at)],
       one.process && ["Runs", runs(one), one.process.started_at && `Since ${exact(one.process.started_at)}.`],
-      one.retries > 0 && ["Retries", count(one.retries), "Batches that were tried again because Spark lost a process."]),
+      one.retries > 0 && ["Retries", count(one.retries), "Batches that were retried because Spark lost a process."]),
     notKept(one),
     one.batches.length ? [charts(), batches(one)] : unpublished(one),
     state(one),
@@ -115,7 +115,7 @@ function state({ state: parts, excluded }) {
 
 function generations({ generations: all }) {
   if (!all.length) return null;
-  return section("Generations", { note: "What changed is built beside the current one, which takes over when it has caught up." }, table([
+  return section("Generations", { note: "What changed is built beside the current one, and takes over when it has caught up." }, table([
     { name: "Generation", number: true, cell: (one) => one.id },
     { name: "Status", cell: (one) => badge(one.status, one.status === "current" ? "good" : one.status === "building" ? "busy" : "plain") },
     { name: "Made", cell: (one) => time(one.created_at) },

@@ -107,7 +107,7 @@ export function records(name) {
         h("form", { class: "go-to", onsubmit: (event) => { event.preventDefault(); goTo(); } },
           h("label", {}, h("span", {}, "Go to"), h("select", { value: place.kind, onchange: set("kind"), "aria-label": "Where to go" }, Object.entries(PLACES).map(([kind, text]) => h("option", { value: kind }, text)))),
           (place.kind === "offset" || place.kind === "position") && h("input", { key: place.kind, type: "number", min: "0", "aria-label": PLACES[place.kind], value: place[place.kind], oninput: set(place.kind) }),
-          place.kind === "time" && h("input", { type: "datetime-local", step: "1", "aria-label": "Time, of this place", value: place.time, oninput: set("time") }),
+          place.kind === "time" && h("input", { type: "datetime-local", step: "1", "aria-label": "Local time", value: place.time, oninput: set("time") }),
           h("button", { type: "submit", class: "quiet" }, "Go"))),
       h("div", { class: "toolbar-row" },
         where.show(detail.columns),
@@ -137,8 +137,8 @@ export function records(name) {
   }
 
   function none(detail) {
-    if (where.count()) return empty("No record meets all conditions.", page && !page.end ? button("Look further", { onclick: () => goTo(page.next) }) : "Remove one of them; go to the beginning to look through all; or wait: records that meet them appear here.");
-    if (page) return empty("There is nothing from there on.", "Records before it may be there: go to the beginning.");
+    if (where.count()) return empty("No record matches all conditions.", page && !page.end ? button("Look further", { onclick: () => goTo(page.next) }) : "Remove one of them, go to the beginning to search all records, or wait: matching records appear here.");
+    if (page) return empty("There are no records from there on.", "Records before it may be there: go to the beginning.");
     return empty("No records yet.", "They appear here as they arrive.", h("p", {}, h("a", { href: `#/send/${encodeURIComponent(detail.topic.name)}` }, "Send a test event")));
   }
 

@@ -99,7 +99,7 @@ export function rows(name, key) {
     };
     return {
       sorted: up ? "ascending" : down ? "descending" : null,
-      head: h("button", { type: "button", class: "sort", onclick: choose, title: `${column.type}. Choose to order by it.` }, column.name, up ? " ↑" : down ? " ↓" : ""),
+      head: h("button", { type: "button", class: "sort", onclick: choose, title: `${column.type}. Click to sort by it.` }, column.name, up ? " ↑" : down ? " ↓" : ""),
     };
   }
 
@@ -110,7 +110,7 @@ export function rows(name, key) {
   function content() {
     if (problem && !found) return failure(problem, () => load());
     if (!found) return h("div", { class: "loading", role: "status" }, "Loading …");
-    if (!found.rows.length) return where.count() ? empty("No row meets all conditions.") : empty("The view has no rows.", "They appear here as soon as records make some.");
+    if (!found.rows.length) return where.count() ? empty("No row matches all conditions.") : empty("The view has no rows.", "Rows appear here as soon as there are some.");
     const end = found.offset + found.rows.length;
     return [
       problem && h("div", { class: "stale", role: "status" }, problem.message),

@@ -39,9 +39,9 @@ export function sinks() {
 }
 
 function listed(all, filter) {
-  if (!all.length) return empty("There are no sinks yet.", "An application declares what is to be kept in step with a view:", code(EXAMPLE, "A sink"));
+  if (!all.length) return empty("There are no sinks yet.", "An application declares what to keep in sync with a view:", code(EXAMPLE, "A sink"));
   const found = all.filter((one) => one.name.toLowerCase().includes(filter.toLowerCase()));
-  if (!found.length) return empty("No sink has that in its name.");
+  if (!found.length) return empty("No sink matches the filter.");
   return table([
     { name: "Sink", cell: (one) => h("a", { href: address(one.name) }, one.name) },
     { name: "View", cell: (one) => viewLink(one.view) },
@@ -62,9 +62,9 @@ function viewLink(name) {
 }
 
 function state(one) {
-  if (one.paused) return badge("paused", "warn", "Somebody has paused it. Its changes are kept.");
-  if (one.status === "paused") return badge("gave up", "bad", "The target failed for too long. Resume it when that is mended.");
-  if (one.status === "retrying") return badge("retrying", "bad", "The target fails. It is tried again, with pauses that grow.");
+  if (one.paused) return badge("paused", "warn", "It was paused. Its changes are kept.");
+  if (one.status === "paused") return badge("gave up", "bad", "The target failed for too long. Resume the sink once that is fixed.");
+  if (one.status === "retrying") return badge("retrying", "bad", "The target is failing. It is retried, with growing pauses.");
   if (one.position === null) return badge("starting", "busy", "The target does not have the first content yet.");
   return one.lag ? badge("delivering", "busy", "There are changes that the target does not have yet.") : badge("up to date", "good", "The target has everything that is published.");
 }
@@ -85,7 +85,7 @@ export function sink(name) {
         found.error && section("The last failure", { note: time(found.failed_at) }, h("p", {}, words(found.error))),
         doing.show(found),
         found.holds_content && section("Audit", { note: "Target and view, row by row, at one position. The sink need not be paused." }, loaded(audit, auditing.show)),
-        found.dead_letter && section("Dead letters", { note: "Rows that the target refuses, with its own words. All others arrive." }, loaded(letters, (all) => refused(all.letters.filter((one) => one.sink === name)))),
+        found.dead_letter && section("Dead letters", { note: "Rows that the target refuses, with its own error message. All others arrive." }, loaded(letters, (all) => refused(all.letters.filter((one) => one.sink === name)))),
       ]),
     ],
   };
@@ -104,7 +104,7 @@ function summary(one) {
       ["Delivered", counted(one.rows, "row")],
       one.total > 0 && ["Long delivery", `${short(one.done)} of ${short(one.total)} rows`],
       ["Last delivery", time(one.delivered_at)],
-      one.failures > 0 && ["Failures", count(one.failures), "Attempts that have failed, ever."]),
+      one.failures > 0 && ["Failures", count(one.failures), "Total failed attempts."]),
     chart({ name: "Lag", series: [{ name: one.name, points: points((sample) => sample.sinks?.[one.name]) }], format: short }));
 }
 
@@ -146,7 +146,7 @@ function operations(name, detail) {
         one.status === "retrying" && [button("Retry now", { onclick: run("resume"), ...common(), kind: "primary" }), button("Pause", { onclick: run("pause"), ...common() })],
         one.status === "paused" && button("Resume", { onclick: run("resume"), ...common(), kind: "primary" }),
         resetting
-          ? [button("Bring the content again", { onclick: run("reset"), ...common(), kind: "primary" }), button("Cancel", { onclick: ask(false), busy: on.busy })]
+          ? [button("Deliver the content again", { onclick: run("reset"), ...common(), kind: "primary" }), button("Cancel", { onclick: ask(false), busy: on.busy })]
           : button("Reset", { onclick: ask(true), ...common() })),
       on.problem && failure(on.problem),
     ],
@@ -184,7 +184,7 @@ function outcome({ result, done, total }, busy) {
     verdict, " ",
     result.equal ? counted(result.rows_in_view, "row") : `${counted(wrong, "key")} of ${counted(result.rows_in_view, "row")}`,
     ` at position ${result.position}, `, time(result.audited_at),
-    result.refused > 0 && h("div", { class: "muted" }, `${counted(result.refused, "row")} that the target refuses: no difference, but dead letters.`),
+    result.refused > 0 && h("div", { class: "muted" }, `${counted(result.refused, "row")} that the target refuses: these are dead letters, not differences.`),
   ];
 }
 

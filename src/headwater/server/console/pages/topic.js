@@ -60,7 +60,7 @@ function summary({ topic: about, settings }) {
 function kept(settings) {
   if (settings.cleanup === "compact") return "newest of each key";
   const limits = [settings.retention_age && duration(settings.retention_age), settings.retention_bytes && bytes(settings.retention_bytes)].filter(Boolean);
-  return settings.cleanup === "delete" && limits.length ? limits.join(" or ") : "for ever";
+  return settings.cleanup === "delete" && limits.length ? limits.join(" or ") : "forever";
 }
 
 function schema({ columns, schemas, topic: about, event_time: happened, partition_by: division }) {
@@ -103,7 +103,7 @@ export function columnsOf(text) {
 }
 
 function orderOf(columns) {
-  return columns.length ? `Records with the same ${columns.join(", ")} are in the same partition, in their order.` : "Records are spread over the partitions.";
+  return columns.length ? `Records with the same ${columns.join(", ")} are in the same partition, in order.` : "Records are spread over the partitions.";
 }
 
 function partitions({ partitions: all, settings, topic: about, partition_by: division }) {
@@ -119,12 +119,12 @@ function partitions({ partitions: all, settings, topic: about, partition_by: div
       { name: "Newest", cell: (one) => time(one.last_at) },
     ], all, { key: (one) => one.partition, label: "Partitions" })),
     section("Retention", {}, h("dl", { class: "pairs" },
-      setting("Clean up", settings.cleanup, { delete: "Old segments are deleted, as far as limits say so.", compact: "The newest record of every key is kept.", none: "Nothing is ever deleted." }[settings.cleanup]),
+      setting("Clean up", settings.cleanup, { delete: "Old segments are deleted according to the limits.", compact: "The newest record of every key is kept.", none: "Nothing is ever deleted." }[settings.cleanup]),
       setting("By age", settings.retention_age === null ? "no limit" : duration(settings.retention_age)),
       setting("By size", settings.retention_bytes === null ? "no limit" : bytes(settings.retention_bytes)),
       setting("A new segment", `at ${bytes(settings.segment_bytes_max)} or after ${duration(settings.segment_age_max)}`),
       setting("Tombstones are kept", duration(settings.tombstone_grace)),
-      setting("What does not fit", settings.dead_letter ? h("a", { href: "#/dead-letters" }, `becomes a dead letter in ${settings.dead_letter}`) : "is refused"))),
+      setting("Records that do not fit", settings.dead_letter ? h("a", { href: "#/dead-letters" }, `becomes a dead letter in ${settings.dead_letter}`) : "is refused"))),
   ];
 }
 
@@ -140,7 +140,7 @@ function groups({ groups: all, topic: about }) {
     table([
       { name: "Group", cell: (one) => h("a", { href: `#/groups/${encodeURIComponent(one.group)}` }, one.group) },
       { name: "Partition", number: true, cell: (one) => one.partition },
-      { name: "Member", cell: (one) => one.member ?? badge("nobody", "warn", "No member of the group reads this partition now.") },
+      { name: "Member", cell: (one) => one.member ?? badge("none", "warn", "No member of the group is reading this partition.") },
       { name: "Offset", number: true, cell: (one) => count(one.offset) },
       { name: "End", number: true, cell: (one) => count(one.end) },
       { name: "Lag", number: true, cell: (one) => count(one.records) },

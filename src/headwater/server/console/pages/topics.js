@@ -36,7 +36,7 @@ export function topics() {
 function shown(all, filter) {
   if (!all.length) return empty("There are no topics yet.", "An application defines them:", code(EXAMPLE, "A topic"));
   const found = all.filter((one) => one.name.toLowerCase().includes(filter.toLowerCase()));
-  if (!found.length) return empty("No topic has that in its name.");
+  if (!found.length) return empty("No topic matches the filter.");
   return table([
     { name: "Topic", cell: (one) => h("a", { href: address(one) }, one.name) },
     { name: "Kind", cell: (one) => [badge(one.kind), one.is_dead_letter && badge("dead letters", "warn")] },

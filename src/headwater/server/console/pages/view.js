@@ -82,7 +82,7 @@ export function view(name, tab = "") {
 
   function body(found) {
     if (tab === "definition") return [section("SQL", {}, sql(found.view.sql.trim())), section("Operators", { note: "From the log to the view. Each keeps the state that its next answer needs." }, operators(found))];
-    if (!found.view.published) return empty("It is not built yet.", "The pipeline has not published it: `headwater run` builds it and keeps it up to date. This page shows it as soon as it is there.");
+    if (!found.view.published) return empty("It is not built yet.", "The pipeline has not published it: `headwater run` builds it and keeps it up to date. This page shows it as soon as it exists.");
     if (tab === "changes") return listed(found.view);
     return tab === "history" ? history(found) : content.show(found.view);
   }
@@ -96,7 +96,7 @@ export function view(name, tab = "") {
         button(paused ? (missed ? `Resume (${count(missed)} new)` : "Resume") : "Pause", { onclick: toggle, kind: paused ? "primary" : "", "data-pause": "" }),
         h("span", { class: "live-state", role: "status" }, paused ? "Paused" : [h("span", { class: "pulse", "aria-hidden": "true" }), "Live"]),
         h("span", { class: "muted" }, "+1: the row appeared. −1: it was retracted. A changed row is both."))),
-      shown.length === 0 ? empty("Nothing has changed since you came.", "Every change of the view appears here, with its position.")
+      shown.length === 0 ? empty("Nothing has changed since you opened this page.", "Every change of the view appears here, with its position.")
         : table([
           { name: "When", cell: (one) => time(one.at) },
           { name: "Position", number: true, cell: (one) => one.position },

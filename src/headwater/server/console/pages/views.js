@@ -39,7 +39,7 @@ export function views() {
 function shown(all, filter) {
   if (!all.length) return empty("There are no views yet.", "An application defines them in SQL:", code(EXAMPLE, "A view"));
   const found = all.filter((one) => one.name.toLowerCase().includes(filter.toLowerCase()));
-  if (!found.length) return empty("No view has that in its name.");
+  if (!found.length) return empty("No view matches the filter.");
   return table([
     { name: "View", cell: (one) => h("a", { href: address(one) }, one.name) },
     { name: "Reads", wide: true, cell: (one) => one.reads.join(", ") || h("span", { class: "muted" }, "–") },
