@@ -15,6 +15,10 @@ from pathlib import Path
 
 import pyspark
 
+from headwater.spark.archive import archive_options
+
+# As for all Java of the tests: it compiles for short runs. The workers hand it on to their executors.
+_JAVA = f"-XX:TieredStopAtLevel=1 {archive_options()}"
 _START_SECONDS_MAX = 60.0
 
 
@@ -39,7 +43,7 @@ def spark_cluster(directory: Path) -> Iterator[Cluster]:
     def start(name: str, host: str, *arguments: str) -> subprocess.Popen[bytes]:
         home = Path(pyspark.__file__).parent
         environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
-        environment |= {"SPARK_WORKER_DIR": str(directory / name), "SPARK_LOCAL_IP": host}
+        environment |= {"SPARK_WORKER_DIR": str(directory / name), "SPARK_LOCAL_IP": host, "JDK_JAVA_OPTIONS": _JAVA}
         with (directory / f"{name}.log").open("wb") as output:
             process = subprocess.Popen(
                 [str(home / "bin" / "spark-class"), *arguments, "--host", host, "--webui-port", "0"],
