@@ -31,6 +31,12 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 @pytest.fixture
+def share(request: pytest.FixtureRequest, server: Server) -> int:
+    """What large amounts are divided by: the first server gets all of them, the others enough to show a difference."""
+    return 1 if request.node.callspec.params["server"] == chosen_versions()[0] else 5
+
+
+@pytest.fixture
 def database(server: Server) -> Iterator[str]:
     with server.database() as name:
         yield name

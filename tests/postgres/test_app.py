@@ -17,8 +17,10 @@ from typing import Any
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner, Result
 
 import headwater as hw
+from headwater.cli.application import app as commands
 from headwater.connectors.postgres.source import PostgresSource
 from headwater.engine.running import Runner
 from headwater.errors import UsageError
@@ -95,46 +97,45 @@ def rows(app: hw.App, view: str, *, fresh: bool = False) -> list[tuple[Any, ...]
 
 
 class Shell:
-    """The command line over an application file."""
+    """The command line over an application file. What keeps running is a process; what only asks is a call."""
 
     def __init__(self, directory: Path, server: Server, database: str) -> None:
         self.directory = directory
-        (directory / "app.py").write_text(
+        self._file = directory / "app.py"
+        self._file.write_text(
             "import headwater as hw\nfrom datetime import timedelta\n"
             f"app = hw.App('{database}', log='data')\n"
             f"url = '{server.url(database)}'\n"
             "app.postgres(url, tables=['orders', 'customers'], heartbeat=timedelta(seconds=0.3))\n"
         )
 
-    def __call__(self, *arguments: str, code: int = 0) -> str:
-        ran = self._run(*arguments)
-        assert ran.returncode == code, ran.stdout + ran.stderr
-        return ran.stdout + ran.stderr
+    def __call__(self, command: str, *arguments: str, code: int = 0) -> str:
+        ran = self._run(command, *arguments)
+        assert ran.exit_code == code, ran.output
+        return ran.output
 
-    def said(self, *arguments: str) -> str:
+    def said(self, command: str, *arguments: str) -> str:
         """What a command prints, whatever comes of it."""
-        return self._run(*arguments).stdout
+        return self._run(command, *arguments).stdout
 
-    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = self._command(*arguments)
-        return subprocess.run(
-            command, capture_output=True, text=True, cwd=self.directory, env=ENV, timeout=200, check=False
-        )
+    def _run(self, command: str, *arguments: str) -> Result:
+        ran = CliRunner().invoke(commands, ["capture", command, str(self._file), *arguments])
+        if ran.exception is not None and not isinstance(ran.exception, SystemExit):
+            raise ran.exception
+        return ran
 
     @contextmanager
     def capturing(self) -> Iterator[None]:
         process = subprocess.Popen(
-            self._command("app.py"), cwd=self.directory, env=ENV, stderr=subprocess.PIPE, text=True
-        )
+            [sys.executable, "-c", "from headwater.cli import main; main()", "capture", "app.py"],
+            cwd=self.directory, env=ENV, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
         try:
             yield
         finally:
             process.send_signal(signal.SIGINT)
             _, said = process.communicate(timeout=200)
         assert process.returncode == 0, said
-
-    def _command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-c", "from headwater.cli import main; main()", "capture", *arguments]
 
 
 ENV = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -143,11 +144,11 @@ ENV = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 @pytest.mark.timeout(900)
 def test_the_command_line(shop: Source, server: Server, database: str, tmp_path: Path) -> None:
     shell = Shell(tmp_path, server, database)
-    assert "can be captured: 2 tables" in shell("check", "app.py")
+    assert "can be captured: 2 tables" in shell("check")
     with shell.capturing():
-        wait_for(lambda: " streaming, slot" in shell.said("status", "app.py"))
+        wait_for(lambda: " streaming, slot" in shell.said("status"))
         shop.execute("INSERT INTO orders SELECT g, 1, 1 FROM generate_series(10, 500) g")
-        wait_for(lambda: "orders  equal" in shell.said("audit", "app.py"))
+        wait_for(lambda: "orders  equal" in shell.said("audit"))
         with hw.open(tmp_path / "data") as log:
             topic = f"{database}.orders"
             log.delete(topic, [{"id": 20}])
@@ -156,28 +157,28 @@ def test_the_command_line(shop: Source, server: Server, database: str, tmp_path:
             )
         found = [
             json.loads(line)
-            for line in shell("audit", "app.py", "--json", "--repair", code=1).splitlines()
+            for line in shell("audit", "--json", "--repair", code=1).splitlines()
             if line.startswith("{")
         ]
         orders = next(each for each in found if each["table"] == "public.orders")
         assert (orders["missing"], orders["different"], orders["extra"]) == ([[20]], [[30]], [[9999]])
-        wait_for(lambda: "orders  equal" in shell.said("audit", "app.py"))
-        shell("snapshot", "app.py", "orders")
-        shell("pause", "app.py")
+        wait_for(lambda: "orders  equal" in shell.said("audit"))
+        shell("snapshot", "orders")
+        shell("pause")
         active = "SELECT count(*) FROM pg_replication_slots WHERE database = %s AND active"
         wait_for(lambda: shop.execute(active, (database,)).fetchone() == (0,))
         shop.execute("INSERT INTO orders VALUES (1000, 1, 1)")
         time.sleep(1)
         with hw.open(tmp_path / "data") as log:
             assert 1000 not in log.table(f"{database}.orders")["id"].to_pylist()
-        shell("resume", "app.py")
-        wait_for(lambda: "orders  equal" in shell.said("audit", "app.py"))
-    assert "no process captures it" in shell("status", "app.py", code=3)
-    shell("drop", "app.py", "--yes")
+        shell("resume")
+        wait_for(lambda: "orders  equal" in shell.said("audit"))
+    assert "no process captures it" in shell("status", code=3)
+    shell("drop", "--yes")
     assert shop.execute("SELECT count(*) FROM pg_replication_slots WHERE database = %s", (database,)).fetchone() == (0,)
     shop.execute("DELETE FROM orders WHERE id = 400")
     with shell.capturing():  # starts over, and deletes what went meanwhile
-        wait_for(lambda: "orders  equal" in shell.said("audit", "app.py"))
+        wait_for(lambda: "orders  equal" in shell.said("audit"))
 
 
 def test_passwords_are_never_shown(log: Log, tmp_path: Path) -> None:

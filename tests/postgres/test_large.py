@@ -31,8 +31,15 @@ def memory(pid: int) -> dict[str, int]:
 
 @pytest.mark.timeout(1800)
 def test_a_transaction_of_two_million_rows(
-    server: Server, database: str, source: psycopg.Connection[Any], log: Log, make: Make, tmp_path: Path
+    server: Server,
+    share: int,
+    database: str,
+    source: psycopg.Connection[Any],
+    log: Log,
+    make: Make,
+    tmp_path: Path,
 ) -> None:
+    rows = ROWS // share
     source.execute("CREATE TABLE big (id int8 PRIMARY KEY, customer_id int8, amount numeric(10,2), note text)")
     source.execute("CREATE TABLE done (id int8 PRIMARY KEY)")
     capture = make("*", name="big")
@@ -40,7 +47,7 @@ def test_a_transaction_of_two_million_rows(
     log.close()
     with source.transaction():
         source.execute(
-            "INSERT INTO big SELECT g, g %% 1000, g * 0.01, 'note ' || g FROM generate_series(1, %s) g", (ROWS,)
+            "INSERT INTO big SELECT g, g %% 1000, g * 0.01, 'note ' || g FROM generate_series(1, %s) g", (rows,)
         )
         source.execute("INSERT INTO done VALUES (1)")
     victim = [sys.executable, str(Path(__file__).with_name("victim.py")), server.url(database)]
@@ -62,7 +69,7 @@ def test_a_transaction_of_two_million_rows(
             process.kill()
             process.wait()
             ends = reader.offsets("big.big")
-            assert ends == {0: (0, ROWS)}
+            assert ends == {0: (0, rows)}
             batches = reader.batches("big.big", columns=["id", "_commit"])
             commits = {commit for batch in batches for commit in batch.records["_commit"].unique().to_pylist()}
             assert commits == set(reader.scan("big.done")["_commit"].to_pylist())

@@ -15,6 +15,10 @@ from pathlib import Path
 
 import pyspark
 
+from headwater.spark.archive import archive_options
+
+# As for all Java of the tests: it compiles for short runs. The workers hand it on to their executors.
+_JAVA = f"-XX:TieredStopAtLevel=1 {archive_options()}"
 _START_SECONDS_MAX = 60.0
 
 
@@ -43,7 +47,7 @@ def spark_cluster(directory: Path) -> Iterator[Cluster]:
         # Each has a home and a place for temporary files of its own, as machines have.
         home_of = directory / f"home of {name}"
         home_of.mkdir()
-        environment |= {"SPARK_WORKER_DIR": str(directory / name), "SPARK_LOCAL_IP": host}
+        environment |= {"SPARK_WORKER_DIR": str(directory / name), "SPARK_LOCAL_IP": host, "JDK_JAVA_OPTIONS": _JAVA}
         environment |= {"HOME": str(home_of), "TMPDIR": str(home_of)}
         with (directory / f"{name}.log").open("wb") as output:
             process = subprocess.Popen(
