@@ -127,8 +127,8 @@ class _Choice:
             self._figures.findings.append(Finding(name, query.sql, 0, error="It is accepted.", cause="accepted"))
             return False
         if query.open and not found.settled and self._is_open(name):
-            error = "SQL leaves it open, no rule decides, and it is accepted."
-            self._figures.findings.append(Finding(name, query.sql, 0, error=error, cause="accepted"))
+            said = "SQL leaves it open, no rule decides, and it is accepted."
+            self._figures.findings.append(Finding(name, query.sql, 0, error=said, cause="accepted"))
             return False
         return True
 
