@@ -38,22 +38,20 @@ def run(
     once: Annotated[bool, typer.Option("--once", help="Catch up, then exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per batch.")] = False,
     standby: Annotated[
-        bool,
-        typer.Option("--standby", help="Start Spark, wait until no other run is left, then take over."),
+        bool, typer.Option("--standby", help="Start Spark, wait until no other run is left, then take over.")
     ] = False,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take over from another run of the application, which ends.")
     ] = False,
     approve: Annotated[
-        bool,
-        typer.Option("--approve", help="Keep changed views as candidates, until `headwater views switch`."),
+        bool, typer.Option("--approve", help="Keep changed views as candidates, until `headwater views switch`.")
     ] = False,
     master: Annotated[
         str | None,
         typer.Option(
             "--master",
             metavar="URL",
-            help="Where Spark runs, instead of where the application says: spark://host:7077.",
+            help="The Spark master, instead of the one in the application: spark://host:7077.",
         ),
     ] = None,
     server: Annotated[
@@ -67,11 +65,11 @@ def run(
 ) -> None:
     """Keep the views of an application up to date and serve it over HTTP, until Ctrl-C.
 
-    Files `*.sql` beside the application are views, too: revenue.sql is the view revenue. Ctrl-C and SIGTERM let the
-    batch that is running end. An application is run by one process: a second run refuses to start. With --take-over it
-    replaces the first, which ends with exit code 5; with --standby it gets ready, and waits until the first ends or
-    dies. With --once nothing is served, and no sink is fed. A part that fails, such as a source or a view with a record
-    that it cannot take, does not stop the others.
+    Files `*.sql` next to the application are views, too: revenue.sql is the view revenue. Ctrl-C and SIGTERM let the
+    current batch finish. Only one process runs an application: a second run refuses to start. With --take-over it
+    replaces the first, which exits with code 5; with --standby it gets ready, and waits until the first ends or dies.
+    With --once, nothing is served and no sink is fed. A part that fails, such as a source or a view with a record that
+    it cannot process, does not stop the others.
     """
     if standby and (once or take_over):
         other = "--once" if once else "--take-over"

@@ -135,7 +135,7 @@ class _Side:
         return cls(weights, before, before[tie_starts][ties], in_tie[ties], ties_before[ties], in_group[groups])
 
     def repeated(self, copies: Numbers) -> _Side:
-        """Each row so many times, as copies of weight 1 as far as they are there, one after the other."""
+        """Each row `copies` times, one after the other: as many as its weight have weight 1, the others 0."""
         weights, before, *others = (
             np.repeat(one, copies)
             for one in (self.weights, self.before, self.before_tie, self.in_tie, self.ties_before, self.in_group)
