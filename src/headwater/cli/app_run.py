@@ -180,5 +180,5 @@ def _told(app: App, batches: Iterator[Progress]) -> Iterator[Progress]:
     for place, progress in enumerate(batches):
         if not place:
             for view, reason in app.not_kept.items():
-                complain(f"View {view!r} is not kept up to date, the others are: {reason}")
+                complain(f"View {view!r} is not kept up to date (the others are): {reason}")
         yield progress

@@ -183,7 +183,7 @@ def audit(
                 print_line(f"  {kind} in the log: {shown}{more}")
     wrong = [each.table for each in found if not each.equal]
     if wrong:
-        complain(f"{', '.join(wrong)}: {'what differs comes again' if repair else 'log and database differ'}.")
+        complain(f"{', '.join(wrong)}: {'differing rows will be re-read' if repair else 'log and database differ'}.")
         raise typer.Exit(FAILED)
 
 
@@ -191,7 +191,7 @@ def drop(application: Application, *, source: SourceName = None, yes: Yes = Fals
     """Remove the replication slot and the publications from the database. Topics and their records stay."""
     with load(application) as app:
         chosen = _one(app, source)
-        ask(f"Remove what headwater has made in {chosen.address}?", yes=yes)
+        ask(f"Remove what headwater created in {chosen.address}?", yes=yes)
         chosen.drop(Showing())
 
 

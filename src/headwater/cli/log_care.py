@@ -176,7 +176,7 @@ def repair(
         _print_findings([*plan.beyond, *copies, *losses], as_json=as_json)
         if not losses and not copies and plan.beyond:
             say("The catalog itself is damaged, and a repair cannot fix that.")
-            hint("Bring the log's directory back from a backup.")
+            hint("Restore the log's directory from a backup.")
             raise typer.Exit(DAMAGED)
         if not losses and not copies:
             say("There is nothing to repair.")
@@ -189,7 +189,7 @@ def repair(
             hint(f"`headwater log repair {directory} --apply` does it.")
             raise typer.Exit(DAMAGED)
         if losses:
-            ask("Give up what cannot be read?", yes=yes)
+            ask("Discard what cannot be read?", yes=yes)
         plan.apply()
     say(f"Repaired. The damaged files are in {directory / 'damaged'}.")
 

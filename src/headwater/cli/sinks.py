@@ -102,7 +102,7 @@ def status(
     for text in alarms:
         alarm(text)
     if alarms:
-        hint("`headwater sink resume` tries at once; what is wrong with the target has to be mended there.")
+        hint("`headwater sink resume` tries at once; a problem with the target must be fixed there.")
         raise typer.Exit(ALARM)
 
 
@@ -141,7 +141,7 @@ def audit(
     if not made.equal and not made.repaired:
         complain(f"Sink {name}: target and view still differ." if repair else f"Sink {name}: target and view differ.")
         if not repair:
-            hint(f"`headwater sink audit {application} {name} --repair` mends exactly these rows.")
+            hint(f"`headwater sink audit {application} {name} --repair` repairs exactly these rows.")
         raise typer.Exit(FAILED)
     if made.repaired:
         say("Repaired: target and view are equal now.")
@@ -158,7 +158,7 @@ def reset(application: Application, name: SinkName, *, yes: Yes = False) -> None
 def drop(application: Application, name: SinkName, *, yes: Yes = False) -> None:
     """Remove what headwater keeps in a target next to the rows, and pause the sink. The rows stay."""
     with _sink(application, name) as feed:
-        ask(f"Forget how far {feed.sink.target} is? The rows stay there, and belong to no sink.", yes=yes)
+        ask(f"Forget the position of {feed.sink.target}? Its rows stay, and belong to no sink.", yes=yes)
         feed.drop()
         say(f"Sink {name} is dropped. Remove it from the application; `headwater sink resume` would start it again.")
 

@@ -111,7 +111,7 @@ def test_a_target_is_audited_and_repaired(headwater: Run, app: Path) -> None:
         "  extra in the target: XX",
     ]
     assert "error: Sink copy: target and view differ." in ran.err
-    assert "--repair` mends exactly these rows" in ran.err
+    assert "--repair` repairs exactly these rows" in ran.err
     ran = headwater("sink", "audit", app, "copy", "--repair", "--json")
     assert (ran.code, ran.objects()[0]["repaired"]) == (0, True)
     assert copied(app) == before

@@ -267,7 +267,7 @@ class Bootstrap:
 
     def _restart(self) -> None:
         """Everything has to be read again: the files are gone, or a table was rewritten. The log has nothing yet."""
-        self._say("Tables were changed while they were read: reading begins again.")
+        self._say("Tables were changed while they were read: reading starts over.")
         self._life.move(Event.RESTART)
 
 

@@ -176,7 +176,7 @@ class Capture:
                         return
                 if not said:
                     said = True
-                    self._say(f"Another process captures source {self.options.name!r}: waiting for its end.")
+                    self._say(f"Another process captures source {self.options.name!r}: waiting for it to end.")
                 self._stop.wait(IDLE_SECONDS)
             yield
         finally:
@@ -192,7 +192,7 @@ class Capture:
         """A new slot, and every table read again while changes flow: rows that differ, or are gone, are set right."""
         lost, names, stored = self._lost, self.options.names, self.life.stored
         assert lost is not None
-        self._say(f"{lost.message} Every table is compared with a new one.")
+        self._say(f"{lost.message} Creating a new one and comparing every table.")
         self.tables.load()
         before = self.log.bookmark(names.position)
         slot, published = self._new_slot()
@@ -235,7 +235,7 @@ class Capture:
     def _recreate_topic(self, gone: UnknownTopic) -> None:
         """Somebody has dropped a topic: it is made again and, if it is that of a table, the table is read."""
         names = self.options.names
-        self._say(f"{gone.message} It is made again.")
+        self._say(f"{gone.message} It will be recreated.")
         self.tables.load()
         table = next((each for each in self.tables.active() if each.topic == gone.name), None)
         if gone.name == names.history:

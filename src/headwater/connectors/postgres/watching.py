@@ -102,7 +102,7 @@ class Watcher:
             if found is not None:
                 remove_table(connection, self._publication(table), found)
             self._tables.stop(table, REMOVED, lsn)
-            self._say(f"{table.name} is not captured any more: {REMOVED} Its topic {table.topic} stays.")
+            self._say(f"{table.name} is no longer captured: {REMOVED} Its topic {table.topic} stays.")
 
     def _check_named(self, connection: Connection, tables: Sequence[SourceTable]) -> None:
         """Raises `CaptureRefused` for tables that were added to the source by their names."""
