@@ -29,6 +29,13 @@ from headwater.server.running import HOST
 PANEL = "Applications"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master", metavar="URL", help="Where Spark runs, instead of where the application says: spark://host:7077."
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -51,14 +58,7 @@ def run(
         bool,
         typer.Option("--approve", help="Keep changed views as candidates, until `headwater views switch`."),
     ] = False,
-    master: Annotated[
-        str | None,
-        typer.Option(
-            "--master",
-            metavar="URL",
-            help="Where Spark runs, instead of where the application says: spark://host:7077.",
-        ),
-    ] = None,
+    master: Master = None,
     server: Annotated[
         bool, typer.Option("--server/--no-server", help="Serve the application over HTTP as well.")
     ] = True,

@@ -154,7 +154,7 @@ class Database(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends what is open. Whoever uses it afterwards gets `UsageError`."""
+        """Ends what is open. Any use afterwards raises `UsageError`."""
 
 
 class Waker(Protocol):

@@ -38,7 +38,7 @@ from headwater.model.position import START
 from headwater.system.clock import Clock
 
 REMOVED_MAX = 1000
-"""So many blobs are removed within one transaction, which others wait for. The rest goes the next time."""
+"""The most blobs that are removed within one transaction, which others wait for; the rest is removed the next time."""
 
 _MICROSECOND = timedelta(microseconds=1)
 

@@ -22,7 +22,7 @@ BYTES_PER_SECOND_MIN = 1 << 20
 """A slower transfer is given up."""
 ATTEMPTS_MAX = 3
 WHOLE_BYTES_MAX = 256 << 20
-"""An object that is read at once has time for so many bytes."""
+"""The time for reading an object at once is that for this many bytes."""
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """What the environment may say of the endpoint, if the URL does not."""
 
