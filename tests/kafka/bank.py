@@ -10,9 +10,9 @@ import headwater as hw
 from headwater.engine.pipeline import Progress
 
 
-def bank(url: str, state: Path, **options: Any) -> hw.App:
+def bank(url: str, directory: Path, **options: Any) -> hw.App:
     """A transfer is one commit over two topics, so at every published position the total of all accounts is 0."""
-    app = hw.App("bank", log=f"{url}?state={state}", batch_rows_max=20, **options)
+    app = hw.App("bank", log=f"{url}?state={directory}", batch_rows_max=20, **options)
     app.topic("withdrawals", "account bigint, amount decimal(12,2)", partitions=2)
     app.topic("deposits", "account bigint, amount decimal(12,2)", partitions=2)
     app.view(

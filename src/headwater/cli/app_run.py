@@ -26,6 +26,13 @@ from headwater.loading import load
 from headwater.runner import Run
 from headwater.server.running import HOST
 
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master", metavar="URL", help="The Spark master, instead of the one in the application: spark://host:7077."
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -46,14 +53,7 @@ def run(
     approve: Annotated[
         bool, typer.Option("--approve", help="Keep changed views as candidates, until `headwater views switch`.")
     ] = False,
-    master: Annotated[
-        str | None,
-        typer.Option(
-            "--master",
-            metavar="URL",
-            help="The Spark master, instead of the one in the application: spark://host:7077.",
-        ),
-    ] = None,
+    master: Master = None,
     server: Annotated[
         bool, typer.Option("--server/--no-server", help="Serve the application over HTTP as well.")
     ] = True,

@@ -47,7 +47,7 @@ def settle(
     if noted is None or {key: noted.get(key) for key in asked} != asked:
         address = _address(directory, _key(name, log), store, asked["state"])
         check(address)
-        _write(directory, {**asked, "address": address})
+        _write(directory, {**asked, "address": address}, fresh=noted is None)
 
 
 def found_elsewhere(directory: Path) -> str | None:
@@ -113,16 +113,22 @@ def _noted(directory: Path) -> Mapping[str, str] | None:
     return found
 
 
-def _write(directory: Path, noted: Mapping[str, str | None]) -> None:
-    fresh = directory / f"{FILE}.{uuid.uuid4().hex}"
+def _write(directory: Path, noted: Mapping[str, str | None], *, fresh: bool) -> None:
+    """Notes it for good. A `fresh` one of another process that came first stays."""
+    made = directory / f"{FILE}.{uuid.uuid4().hex}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "w") as file:
+        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "w") as file:
             json.dump(noted, file)
             file.flush()
             os.fsync(file.fileno())
-        fresh.replace(directory / FILE)
+        if fresh:
+            with suppress(FileExistsError):
+                (directory / FILE).hardlink_to(made)
+        else:
+            made.replace(directory / FILE)
     except OSError as error:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
         raise StorageFailed(str(directory / FILE), error.strerror or str(error)) from error
+    finally:
+        with suppress(OSError):
+            made.unlink(missing_ok=True)

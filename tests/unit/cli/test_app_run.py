@@ -91,6 +91,16 @@ def test_once_ends_when_the_views_are_there(headwater: Run, app: Path, program: 
     assert again.err == "The views are at position 2; there was nothing to do.\n"
 
 
+def test_the_master_is_that_of_the_command_line(
+    headwater: Run, app: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masters: list[str] = []
+    monkeypatch.setattr(App, "start_spark", lambda app: masters.append(app._spark.master))
+    assert headwater("run", app, "--once", "--master", "spark://somewhere:7077").code == 0
+    assert headwater("run", app, "--once").code == 0
+    assert masters == ["spark://somewhere:7077", "local[*]"]
+
+
 def test_a_second_run_is_refused_unless_it_takes_over(
     headwater: Run, app: Path, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:

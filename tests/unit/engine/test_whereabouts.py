@@ -48,6 +48,22 @@ def test_it_stays_the_same_for_the_same_application(tmp_path: Path, log: Log) ->
     assert settled(tmp_path / "shop", log, state="s3://bucket/y") != first
 
 
+def test_processes_that_begin_at_once_agree(tmp_path: Path, log: Log) -> None:
+    found: list[str] = []
+
+    def check(address: str) -> None:
+        if not found:
+            # The other process, at the worst moment: both have seen that nothing is noted.
+            found.append(address)
+            settle(tmp_path / "shop", "shop", log, STORE, None, check)
+
+    settle(tmp_path / "shop", "shop", log, STORE, None, check)
+    noted = found_elsewhere(tmp_path / "shop")
+    assert noted != found[0], "the first to write it counts"
+    settle(tmp_path / "shop", "shop", log, STORE, None, check_address)
+    assert found_elsewhere(tmp_path / "shop") == noted
+
+
 def test_another_log_never_finds_it(tmp_path: Path, log: Log) -> None:
     assert settled(tmp_path / "one" / "shop", log) != settled(tmp_path / "two" / "shop", log)
 
