@@ -34,7 +34,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Java compiles for short runs, here and in all processes that tests start: compiling took half of the processor time.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+# Without the slow compiler, Java reserves 48 MiB for what it compiles, of which the cases of two files fill 42: then it
+# throws code away and compiles it again. With 240 MiB, as with both compilers, all of a run fits.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 INTERPRETED = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
 """Each test has its own plans, which Spark would compile for a few rows. `make matrix`, some rounds of the fuzzer,
 and whatever runs in its own process let Spark compile, as it does for users."""
