@@ -9,12 +9,14 @@ import pyarrow as pa
 
 from headwater.errors import InternalError, UnsupportedQuery
 from headwater.spark.aggregates import plan_aggregates
+from headwater.spark.asof_joins import AsOfJoins
 from headwater.spark.builder import FlowBuilder, Input, port_schema
-from headwater.spark.catalyst import Catalyst, Expression, plans, read_subquery, unaliased, walk
+from headwater.spark.catalyst import Catalyst, Expression, conjuncts, plans, read_subquery, unaliased, walk
 from headwater.spark.catalyst.expressions import SortOrder
 from headwater.spark.catalyst.nodes import has_one_row
 from headwater.spark.catalyst.plans import Plan
 from headwater.spark.catalyst.settling import completed, is_open, order_below
+from headwater.spark.distances import Span
 from headwater.spark.flow import Branch, Edge, Expand, Filter, Generate, Operator, Project, Relation
 from headwater.spark.joins import JOINS, Joins
 from headwater.spark.natives import Natives
@@ -57,6 +59,7 @@ class Planner:
         self._temporal = Temporal(catalyst, self._times)
         self.builder = FlowBuilder(catalyst)
         self.topics = Topics(self.builder)
+        self._as_of = AsOfJoins(self.builder)
         self._joins, self._natives = Joins(self.builder), Natives(self.builder)
 
     def relation(self, plan: Plan) -> Relation:  # noqa: C901, PLR0912 (one case for each kind of node)
@@ -72,6 +75,8 @@ class Planner:
                 return self._filter(plan)
             case plans.Join():
                 return self._join(plan)
+            case plans.AsOfJoin():
+                return self._as_of.relation(plan, self.relation)
             case plans.Aggregate():
                 return self._aggregate(plan)
             case plans.Window():
@@ -200,9 +205,15 @@ class Planner:
         if condition is None:
             joined = self._joins.matched(how, left, right, left_key, right_key, exists=exists, single=single)
             return Relation(joined.branches, output)
-        pairs = self._joins.matched("inner", left, right, left_key, right_key)
-        attached, (condition,) = self._attach(pairs, [condition])
-        pairs = attached.then(Filter(condition), output=pairs.output)
+        conditions = list(conjuncts(condition))
+        span = Span.of(conditions, left.output, right.output)
+        if span is None:
+            pairs = self._joins.matched("inner", left, right, left_key, right_key)
+        else:
+            conditions = list(span.rest)
+            pairs = self._joins.within(span, left, right, left_key, right_key)
+        attached, conditions = self._attach(pairs, conditions)
+        pairs = attached.then(*map(Filter, conditions), output=pairs.output)
         if how == "inner":
             return Relation(pairs.branches, output)
         if single:

@@ -1,0 +1,149 @@
+"""As-of joins: Spark's ASOF JOIN as a kernel over two sides in time order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from headwater.errors import UnsupportedQuery
+from headwater.spark.builder import FlowBuilder, Input, port_schema
+from headwater.spark.catalyst import Expression, plans
+from headwater.spark.catalyst.plans import Plan
+from headwater.spark.distances import Distance, Moment
+from headwater.spark.flow import Branch, Relation
+from headwater.spark.ranking import ranking
+from headwater.spark.wording import short
+from headwater.views.asof_join import AsOfJoin, AsOfKind
+
+_KINDS: dict[str, AsOfKind] = {"Inner": "inner", "LeftOuter": "left"}
+_MATCHES = {
+    "GreaterThanOrEqual": (False, False),
+    "GreaterThan": (False, True),
+    "LessThanOrEqual": (True, False),
+    "LessThan": (True, True),
+}
+"""By the comparison of the left moment with the right one: whether later versions are meant, and only those."""
+_MIRRORED = {
+    "GreaterThanOrEqual": "LessThanOrEqual",
+    "GreaterThan": "LessThan",
+    "LessThanOrEqual": "GreaterThanOrEqual",
+    "LessThan": "GreaterThan",
+}
+_HINT = (
+    "Conditions on one side work, and how far apart the moments may be: l.at <= r.at + INTERVAL 1 HOUR. "
+    "Put others into a subquery of the right side."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """Which moments are compared, and how."""
+
+    left: Expression
+    right: Expression
+    later: bool
+    strict: bool
+
+
+class AsOfJoins:
+    """Adds as-of joins to a flow."""
+
+    def __init__(self, builder: FlowBuilder) -> None:
+        self._builder = builder
+
+    def relation(self, plan: plans.AsOfJoin, relation_of: Callable[[Plan], Relation]) -> Relation:
+        """What an as-of join stands for. Raises `UnsupportedQuery`."""
+        left, (right, ordered) = relation_of(plan.left), self._right(plan, relation_of)
+        match = _match(plan.match, left)
+        mine = {column.identity for column in left.output}
+        own = [condition for condition in plan.conditions if condition.references <= mine]
+        distances = [_tolerance(one, match) for one in plan.conditions if not one.references <= mine]
+        moment = match.left
+        if own:
+            # A left row that is not to be joined has no moment.
+            moment = self._builder.catalyst.only_if(reduce(self._builder.catalyst.both, own), moment)
+        lefts, rights = [*left.output, *plan.left_key, moment], [*ordered, *plan.right_key, match.right]
+        left_schema, right_schema = port_schema("l", lefts), port_schema("r", rights)
+        kernel = AsOfJoin(
+            _KINDS[plan.kind],
+            left_schema,
+            right_schema,
+            tuple(left_schema.names[len(left.output) : -1]),
+            tuple(right_schema.names[len(ordered) : -1]),
+            left_schema.names[-1],
+            right_schema.names[-1],
+            match.strict,
+            match.later,
+            min(distances, default=None),
+        )
+        detail = [
+            *(f"{one.sql} = {other.sql}" for one, other in zip(plan.left_key, plan.right_key, strict=True)),
+            plan.match.sql,
+            *(condition.sql for condition in plan.conditions),
+        ]
+        inputs = {"left": Input(left, lefts), "right": Input(right, rights)}
+        types = [column.type for column in (*lefts, *rights)]
+        operator = self._builder.add(f"{kernel.kind} as-of join", " and ".join(detail), kernel, inputs, types)
+        unnamed = [None] * (len(plan.left_key) + 1)
+        binding = [*left.output, *unnamed, *ordered, *unnamed]
+        return Relation((Branch(operator.number, binding),), [*left.output, *ordered])
+
+    def _right(
+        self, plan: plans.AsOfJoin, relation_of: Callable[[Plan], Relation]
+    ) -> tuple[Relation, Sequence[Expression]]:
+        """The right side, and its columns in the order by which they decide between rows of one moment.
+
+        A settled plan leaves one row of each key and moment. The kernel does that itself, without keeping rows twice.
+        """
+        found = ranking(plan.right) if isinstance(plan.right, plans.Project) else None
+        if found is None or (found.first, found.last) != (1, 1) or found.conditions:
+            right = relation_of(plan.right)
+            return right, right.output
+        assert isinstance(plan.right, plans.Project)
+        order = [one.child for one in found.window.order]
+        key = [self._builder.catalyst.normalized(one) for one in (*plan.right_key, *_moments(plan))]
+        right = relation_of(found.window.child)
+        columns = {column.identity for column in right.output}
+        simple = all(one.is_attribute for one in (*order, *plan.right.columns))
+        if not simple or not {one.identity for one in order} <= columns or not _same(found.window.partition, key):
+            right = relation_of(plan.right)
+            return right, right.output
+        deciding = {one.identity for one in order}
+        return right, [*order, *(one for one in right.output if one.identity not in deciding)]
+
+
+def _moments(plan: plans.AsOfJoin) -> list[Expression]:
+    """The moments of the right side."""
+    return [side for side in plan.match.children if {*side.references} & _right_columns(plan)]
+
+
+def _right_columns(plan: plans.AsOfJoin) -> set[int]:
+    assert isinstance(plan.right, plans.Project)
+    return {column.identity for column in plan.right.columns}
+
+
+def _same(some: Sequence[Expression], others: Sequence[Expression]) -> bool:
+    """Whether these are the same expressions, in any order."""
+    return all(any(one.same_as(other) for other in others) for one in some) and all(
+        any(one.same_as(other) for other in some) for one in others
+    )
+
+
+def _match(condition: Expression, left: Relation) -> _Match:
+    if condition.kind not in _MATCHES:
+        raise UnsupportedQuery(f"{short(condition)!r} as a MATCH_CONDITION", hint="Compare a column of each side.")
+    one, other = condition.children
+    mine = {column.identity for column in left.output}
+    is_turned = not one.references <= mine
+    later, strict = _MATCHES[_MIRRORED[condition.kind] if is_turned else condition.kind]
+    return _Match(other, one, later, strict) if is_turned else _Match(one, other, later, strict)
+
+
+def _tolerance(condition: Expression, match: _Match) -> int:
+    """How far apart the moments may be, in microseconds, by a condition on both. Raises `UnsupportedQuery`."""
+    found, moments = Distance.of(condition), (Moment.of(match.right), Moment.of(match.left))
+    start, end = moments[::-1] if match.later else moments
+    if found and start and end and found.start.same_as(start.base) and found.end.same_as(end.base):
+        return found.most + end.later - start.later
+    raise UnsupportedQuery(f"{short(condition)!r} in an ASOF JOIN", hint=_HINT)
