@@ -9,6 +9,7 @@ from functools import reduce
 from headwater.errors import UnsupportedQuery
 from headwater.spark.builder import FlowBuilder, Input, port_schema
 from headwater.spark.catalyst import Expression, plans
+from headwater.spark.catalyst.expressions import SortOrder
 from headwater.spark.catalyst.plans import Plan
 from headwater.spark.distances import Distance, Moment
 from headwater.spark.flow import Branch, Relation
@@ -54,7 +55,10 @@ class AsOfJoins:
 
     def relation(self, plan: plans.AsOfJoin, relation_of: Callable[[Plan], Relation]) -> Relation:
         """What an as-of join stands for. Raises `UnsupportedQuery`."""
-        left, (right, ordered) = relation_of(plan.left), self._right(plan, relation_of)
+        below, deciding = self._right(plan)
+        left, right = relation_of(plan.left), relation_of(below)
+        decided = {column.identity for column in deciding}
+        ordered = [*deciding, *(column for column in right.output if column.identity not in decided)]
         match = _match(plan.match, left)
         mine = {column.identity for column in left.output}
         own = [condition for condition in plan.conditions if condition.references <= mine]
@@ -89,38 +93,24 @@ class AsOfJoins:
         binding = [*left.output, *unnamed, *ordered, *unnamed]
         return Relation((Branch(operator.number, binding),), [*left.output, *ordered])
 
-    def _right(
-        self, plan: plans.AsOfJoin, relation_of: Callable[[Plan], Relation]
-    ) -> tuple[Relation, Sequence[Expression]]:
-        """The right side, and its columns in the order by which they decide between rows of one moment.
+    def _right(self, plan: plans.AsOfJoin) -> tuple[Plan, Sequence[Expression]]:
+        """The right side, and the columns that decide between rows of one moment before the others do.
 
         A settled plan leaves one row of each key and moment. The kernel does that itself, without keeping rows twice.
         """
         found = ranking(plan.right) if isinstance(plan.right, plans.Project) else None
         if found is None or (found.first, found.last) != (1, 1) or found.conditions:
-            right = relation_of(plan.right)
-            return right, right.output
+            return plan.right, []
         assert isinstance(plan.right, plans.Project)
-        order = [one.child for one in found.window.order]
-        key = [self._builder.catalyst.normalized(one) for one in (*plan.right_key, *_moments(plan))]
-        right = relation_of(found.window.child)
-        columns = {column.identity for column in right.output}
-        simple = all(one.is_attribute for one in (*order, *plan.right.columns))
-        if not simple or not {one.identity for one in order} <= columns or not _same(found.window.partition, key):
-            right = relation_of(plan.right)
-            return right, right.output
-        deciding = {one.identity for one in order}
-        return right, [*order, *(one for one in right.output if one.identity not in deciding)]
-
-
-def _moments(plan: plans.AsOfJoin) -> list[Expression]:
-    """The moments of the right side."""
-    return [side for side in plan.match.children if {*side.references} & _right_columns(plan)]
-
-
-def _right_columns(plan: plans.AsOfJoin) -> set[int]:
-    assert isinstance(plan.right, plans.Project)
-    return {column.identity for column in plan.right.columns}
+        columns = {column.identity for column in plan.right.columns}
+        moments = [side for side in plan.match.children if side.references & columns]
+        key = [self._builder.catalyst.normalized(one) for one in (*plan.right_key, *moments)]
+        order = [SortOrder.of(one) for one in found.window.order]
+        is_simple = all(one.child.is_attribute and one.nulls_first and not one.descending for one in order)
+        is_simple = is_simple and all(column.is_attribute for column in plan.right.columns)
+        if not is_simple or not _same(found.window.partition, key):
+            return plan.right, []
+        return found.window.child, [one.child for one in order]
 
 
 def _same(some: Sequence[Expression], others: Sequence[Expression]) -> bool:

@@ -23,6 +23,7 @@ from headwater.spark.natives import Natives
 from headwater.spark.projection import GENERATORS
 from headwater.spark.pruning import expressions_of
 from headwater.spark.ranking import Ranking, is_row_number, rank_functions, ranking
+from headwater.spark.sessions import Session, add_sessions
 from headwater.spark.temporal import Crossing, Temporal
 from headwater.spark.topics import Topics
 from headwater.views.aggregate import Aggregate
@@ -225,10 +226,13 @@ class Planner:
 
     def _aggregate(self, plan: plans.Aggregate) -> Relation:
         calls = None if plan.calls is None else plan_aggregates(self.catalyst, plan.calls)
-        if calls is None or any(key.is_session for key in plan.keys):
+        session = Session.of(plan)
+        if calls is None or (session is None and any(key.is_session for key in plan.keys)):
             return self._native_aggregate(plan)
-        grouping = plan.grouping
-        child, attached = self._attach(self.relation(plan.child), [*calls.arguments, *map(unaliased, grouping)])
+        grouping, given = plan.grouping, self.relation(plan.child)
+        if session is not None:
+            given = self._in_sessions(given, session, [key for key in grouping if not key.is_session])
+        child, attached = self._attach(given, [*calls.arguments, *map(unaliased, grouping)])
         arguments, keys = attached[: len(calls.arguments)], attached[len(calls.arguments) :]
         keys = [self.catalyst.normalized(expression) for expression in keys]
         schema = port_schema("c", [*keys, *arguments])
@@ -247,6 +251,12 @@ class Planner:
         relation = Relation((Branch(operator.number, binding),), binding).then(Project(calls.finishing))
         relation, results = self._attach(Relation(relation.branches, [*binding, *calls.results]), plan.results)
         return relation.then(Project(results), output=[result.attribute for result in results])
+
+    def _in_sessions(self, given: Relation, session: Session, grouping: Sequence[Expression]) -> Relation:
+        """The rows with their sessions in the place of their own spans; these are as long as no other row is near."""
+        child, keys = self._attach(given, list(map(unaliased, grouping)))
+        rows = Relation(child.branches, given.output)
+        return add_sessions(self.builder, session, rows, [self.catalyst.normalized(key) for key in keys])
 
     def _native_aggregate(self, plan: plans.Aggregate) -> Relation:
         given, keys = self.relation(plan.child), plan.keys
