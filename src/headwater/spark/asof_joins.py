@@ -83,8 +83,8 @@ class AsOfJoins:
         )
         detail = [
             *(f"{one.sql} = {other.sql}" for one, other in zip(plan.left_key, plan.right_key, strict=True)),
-            plan.match.sql,
-            *(condition.sql for condition in plan.conditions),
+            short(plan.match),
+            *map(short, plan.conditions),
         ]
         inputs = {"left": Input(left, lefts), "right": Input(right, rights)}
         types = [column.type for column in (*lefts, *rights)]

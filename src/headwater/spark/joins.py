@@ -8,6 +8,7 @@ from headwater.spark.builder import FlowBuilder, Input, port_schema
 from headwater.spark.catalyst import Expression
 from headwater.spark.distances import Span
 from headwater.spark.flow import Branch, Project, Relation
+from headwater.spark.wording import short
 from headwater.views.join import Join, JoinKind
 from headwater.views.range_join import RangeJoin
 
@@ -77,7 +78,7 @@ class Joins:
         left_key: Sequence[Expression],
         right_key: Sequence[Expression],
     ) -> Relation:
-        """The pairs with equal keys whose moments are so far apart."""
+        """The pairs with equal keys whose moments are close enough."""
         lefts, rights = [*left.output, *left_key, span.left], [*right.output, *right_key, span.right]
         schemas = port_schema("l", lefts), port_schema("r", rights)
         kernel = RangeJoin(
@@ -90,7 +91,7 @@ class Joins:
             span.most,
         )
         detail = [f"{one.sql} = {other.sql}" for one, other in zip(left_key, right_key, strict=True)]
-        detail += [condition.sql for condition in span.stated]
+        detail += map(short, span.stated)
         inputs = {"left": Input(left, lefts), "right": Input(right, rights)}
         types = [column.type for column in (*lefts, *rights)]
         operator = self._builder.add("range join", " and ".join(detail), kernel, inputs, types)

@@ -16,7 +16,7 @@ _AROUND = frozenset({"PreciseTimestampConversion", "KnownNullable"})
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A column of session windows with a gap of so many microseconds, which is the same for all rows."""
+    """A column of session windows whose gap, in microseconds, is the same for all rows."""
 
     column: Expression
     gap: int

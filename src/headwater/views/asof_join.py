@@ -177,7 +177,7 @@ class AsOfJoin(Kernel):
     def _neighbors(self, held: Held, queries: pa.Table, hashes: Hashes, *, ahead: bool) -> Hashes:
         """For each moment the hash of the version right before (`ahead`: after) it, or the end of its key if none is.
 
-        What was taken out may still lie there, so the search goes on until it has met a version that counts.
+        What was taken out may still lie there, so the search continues until it has met a version that counts.
         """
         end = last_of_key(hashes) if ahead else first_of_key(hashes)
         found = end.copy()

@@ -1,4 +1,4 @@
-"""The range join kernel: pairs of rows with equal keys whose moments are so far apart, under changes of both sides."""
+"""The range join kernel: pairs of rows with equal keys whose moments are close enough, under changes of both sides."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _reach(rows: pa.Table, moment: str, least: int | None, most: int | None) -> 
 
 
 def _shifted(moments: Numbers, distance: int | None, otherwise: int) -> Numbers:
-    """Moments so much later; those beyond all time are at its end."""
+    """Moments that much later; those beyond all time are at its end."""
     if distance is None:
         return np.full(len(moments), otherwise, dtype=np.int64)
     return np.clip(moments + max(-_FAR, min(distance, _FAR)), -_FAR, _FAR)

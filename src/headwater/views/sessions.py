@@ -64,7 +64,7 @@ class Sessions(KeyedKernel):
         while True:
             rows = held.between("rows", *joined(_hashes(hashes, firsts), _hashes(hashes, lasts)))
             begin, last = self._around(delta, add(rows.select(delta.column_names), delta))
-            # Whether a session goes on is known only if a gap beyond its ends has been looked at, too.
+            # Where a session ends is known only if nothing lies within a gap of its ends.
             short, long = begin - self.gap < firsts, last + self.gap > lasts
             if not short.any() and not long.any():
                 return {"rows": rows}
