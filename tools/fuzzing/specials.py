@@ -49,7 +49,7 @@ class Specials(Forms):
             (
                 self._keyed_by_map, self._by_order, self._unordered_part, self._newest, self._constants,
                 self._statistics_over, self._decimals_over, self._variant, self._values_over, self._in_by_subquery,
-                self._ranks, self._page, self._in_time, self._past, self._as_of,
+                self._ranks, self._page, self._in_time, self._past,
             ),
         )  # fmt: skip
 
