@@ -51,7 +51,7 @@ check: setup ## check format, style, types and the layers
 	$(bin)/mypy
 	$(bin)/lint-imports --no-logo
 
-bench: bench-log bench-engine bench-capture bench-server bench-sinks bench-demo bench-time ## run every benchmark
+bench: bench-log bench-engine bench-capture bench-server bench-sinks bench-demo bench-time bench-joins ## run every benchmark
 
 bench-log: setup ## measure the log
 	$(python) bench/log.py $(BENCH_OPTIONS)
@@ -70,6 +70,9 @@ bench-server: setup ## measure the server: appends, rows by key, followers
 
 bench-time: setup ## measure what a tick of the clock costs, by the number of rows that are kept
 	$(python) -m bench.ticks $(BENCH_OPTIONS)
+
+bench-joins: setup ## measure what a small batch costs a join in time, by the number of rows of its key
+	$(python) -m bench.joins_in_time $(BENCH_OPTIONS)
 
 bench-sinks: setup servers ## measure sinks: first content, changes, commit to visible, each against its target's floor
 	PYTHONPATH=. $(python) -m bench.sinks $(BENCH_OPTIONS)

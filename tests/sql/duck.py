@@ -22,6 +22,7 @@ _SETTINGS = {"default_null_order": "nulls_first_on_asc_last_on_desc", "TimeZone"
 """Spark's choices where DuckDB offers one."""
 _SPELLINGS = {
     r"\b(at|limit)\b": r'"\1"',
+    r"\b(LEFT |INNER |)(?:OUTER )?ASOF JOIN (.+?)\s+MATCH_CONDITION \(([^()]*)\)\s+ON ": r"ASOF \1JOIN \2 ON \3 AND ",
     r"<=>": "IS NOT DISTINCT FROM",
     r"\bLEFT (SEMI|ANTI) JOIN\b": r"\1 JOIN",
     r"\bMINUS\b": "EXCEPT",

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from tools.fuzzing.expressions import KINDS, NUMERIC, OTHER, Column, Expressions
+from tools.fuzzing.expressions import KINDS, LOOSE, NUMERIC, OTHER, Column, Expressions
 from tools.fuzzing.forms import Forms, column, reading
-from tools.fuzzing.relations import Relation, TooLarge
+from tools.fuzzing.relations import Relation, Source, TooLarge
 from tools.fuzzing.sources import Sources
 from tools.fuzzing.specials import Form, Specials
 from tools.fuzzing.windows import Windows
@@ -120,10 +120,23 @@ class Queries(Forms):
         times = scope.of("timestamp")
         if not times:
             return self._grouped(depth, last=last)
+        if last and self._dice.random() < 0.5:
+            return self._sessions(given, scope)
         length = self._dice.choice(("'1 hour'", "'1 hour', '30 minutes'", "'1 day', '12 hours'"))
         window = f"window({self._dice.choice(times).sql}, {length})"
         columns = [Column("window.start", "timestamp"), *self._calls(scope, 1, 2, last=last)]
         return self._made("SELECT", given, f" GROUP BY {window}", columns, 10)
+
+    def _sessions(self, given: Source, scope: Expressions) -> Relation:
+        """Session windows, which nothing else reads: Spark puts a condition on a session below what makes it."""
+        time = self._dice.choice(scope.of("timestamp")).sql
+        depending = f"CASE WHEN {time} > timestamp '2024-03-01' THEN '30 minutes' ELSE '1 hour' END"
+        gap = self._dice.choice(("'30 minutes'", "'45 minutes'", "'1 day'", depending))
+        keys = [Column("session_window.end", "timestamp", LOOSE), *self._dice.sample(scope.shared(), 1)]
+        grouping = [f"session_window({time}, {gap})", "2"]
+        count = self._dice.choice((1, 2, 2))
+        columns = [*keys[:count], *self._calls(scope, 1, 2, last=True)]
+        return self._made("SELECT", given, f" GROUP BY {', '.join(grouping[:count])}", columns, 10)
 
     def _windowed(self, depth: int, *, last: bool = False) -> Relation:
         given = self._sources.source(depth)

@@ -38,13 +38,13 @@ class Specials(Forms):
     def __init__(self, dice: Random, sources: Sources) -> None:
         super().__init__(dice, sources)
         self.inner: tuple[Form, ...] = (
-            self._page, self._newest, self._lateral, self._keyed_by_subquery, self._constants, self._ranks,
+            self._page, self._newest, self._lateral, self._keyed_by_subquery, self._constants, self._ranks, self._as_of,
         )  # fmt: skip
         self._halves: tuple[tuple[Form, ...], tuple[Form, ...]] = (
             (
                 self._keyed_by_map, self._keyed_by_subquery, self._sketches, self._subquery_over, self._page,
                 self._statistics, self._narrow_over, self._clock, self._lateral, self._over_without_order,
-                self._collected_maps, self._ranks, self._in_time,
+                self._collected_maps, self._ranks, self._in_time, self._as_of,
             ),
             (
                 self._keyed_by_map, self._by_order, self._unordered_part, self._newest, self._constants,
@@ -111,6 +111,30 @@ class Specials(Forms):
         given, _ = self._one(depth)
         given = self._sources.lateral(given)
         return self._made("SELECT", given, "", [*given.scope[:2], *given.scope[-1:]], given.rows)
+
+    def _as_of(self, depth: int, *, last: bool = False) -> Relation:
+        """Rows, each with the one that is nearest to it by some order."""
+        for _ in range(_TRIES):
+            (given, scope), (inner, within) = self._one(depth), self._one(0)
+            kind = self._dice.choice(("timestamp", "timestamp", "date", "bigint", "double", "string"))
+            if scope.of(kind) and within.of(kind) and not given.where and not inner.where:
+                break
+        else:
+            return self._newest(depth, last=last)
+        one, other = self._dice.choice(scope.of(kind)).sql, self._dice.choice(within.of(kind)).sql
+        match = f"MATCH_CONDITION ({one} {self._dice.choice(('>=', '>=', '>', '<=', '<'))} {other})"
+        key = self._sources.subqueries.key(given, inner)
+        conditions = [key] if key and self._dice.random() < 0.9 else []
+        if kind == "timestamp" and conditions and self._dice.random() < 0.2:
+            conditions.append(f"{one} - {other} <= INTERVAL 1 HOUR")
+        if conditions and self._dice.random() < 0.2:
+            conditions.append(self._dice.choice((scope, within)).condition(0))
+        on = f" ON {' AND '.join(conditions)}" if conditions else ""
+        text = f"{given.sql} {self._dice.choice(('LEFT ASOF', 'ASOF'))} JOIN {inner.sql} {match}{on}"
+        both = Source(text, given.scope + inner.scope, given.rows, given.reads | inner.reads)
+        return self._made(
+            "SELECT", both, "", self._items(Expressions(self._dice, both.scope), 3, maps=True), given.rows
+        )
 
     def _keyed_by_subquery(self, depth: int, *, last: bool = False) -> Relation:
         """Groups of which one key is a scalar subquery."""

@@ -53,11 +53,6 @@ _UNAVAILABLE = re.compile(r"(StoreUnavailable|LogUnavailable): The [\w' ]+ (\S+)
 _SETTING = re.compile(r"\s*If necessary set \"?spark\.sql\.ansi\.enabled\"? to \"?false\"? to bypass this error\.")
 # What people know from other databases, and what Spark takes for something else when it fails on it.
 _NOT_IN_SPARK = (
-    (
-        ("asof", "join"),
-        "ASOF JOIN",
-        "Join on the key and on the times, and keep the newest: QUALIFY row_number() OVER (... ORDER BY ... DESC) = 1.",
-    ),
     (("match_recognize",), "MATCH_RECOGNIZE", "Compare a row with those before it: lag(...) OVER (... ORDER BY ...)."),
 )
 # What Spark says when a process that it talks to is gone.

@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from headwater.spark.builder import FlowBuilder, Input, port_schema
 from headwater.spark.catalyst import Expression
+from headwater.spark.distances import Span
 from headwater.spark.flow import Branch, Project, Relation
+from headwater.spark.wording import short
 from headwater.views.join import Join, JoinKind
+from headwater.views.range_join import RangeJoin
 
 JOINS: Mapping[str, JoinKind] = {
     "Inner": "inner",
@@ -66,6 +69,35 @@ class Joins:
         operator = self._builder.add(f"{how} join", on or "every pair", kernel, inputs, types)
         output = [attribute for attribute in attributes if attribute is not None]
         return Relation((Branch(operator.number, attributes),), output)
+
+    def within(
+        self,
+        span: Span,
+        left: Relation,
+        right: Relation,
+        left_key: Sequence[Expression],
+        right_key: Sequence[Expression],
+    ) -> Relation:
+        """The pairs with equal keys whose moments are close enough."""
+        lefts, rights = [*left.output, *left_key, span.left], [*right.output, *right_key, span.right]
+        schemas = port_schema("l", lefts), port_schema("r", rights)
+        kernel = RangeJoin(
+            *schemas,
+            tuple(schemas[0].names[len(left.output) : -1]),
+            tuple(schemas[1].names[len(right.output) : -1]),
+            schemas[0].names[-1],
+            schemas[1].names[-1],
+            span.least,
+            span.most,
+        )
+        detail = [f"{one.sql} = {other.sql}" for one, other in zip(left_key, right_key, strict=True)]
+        detail += map(short, span.stated)
+        inputs = {"left": Input(left, lefts), "right": Input(right, rights)}
+        types = [column.type for column in (*lefts, *rights)]
+        operator = self._builder.add("range join", " and ".join(detail), kernel, inputs, types)
+        unnamed = [None] * (len(left_key) + 1)
+        binding = [*left.output, *unnamed, *right.output, *unnamed]
+        return Relation((Branch(operator.number, binding),), [*left.output, *right.output])
 
     def unmatched(
         self, how: JoinKind, left: Relation, right: Relation, pairs: Relation, exists: Expression | None

@@ -9,18 +9,21 @@ import pyarrow as pa
 
 from headwater.errors import InternalError, UnsupportedQuery
 from headwater.spark.aggregates import plan_aggregates
+from headwater.spark.asof_joins import AsOfJoins
 from headwater.spark.builder import FlowBuilder, Input, port_schema
-from headwater.spark.catalyst import Catalyst, Expression, plans, read_subquery, unaliased, walk
+from headwater.spark.catalyst import Catalyst, Expression, conjuncts, plans, read_subquery, unaliased, walk
 from headwater.spark.catalyst.expressions import SortOrder
 from headwater.spark.catalyst.nodes import has_one_row
 from headwater.spark.catalyst.plans import Plan
 from headwater.spark.catalyst.settling import completed, is_open, order_below
+from headwater.spark.distances import Span
 from headwater.spark.flow import Branch, Edge, Expand, Filter, Generate, Operator, Project, Relation
 from headwater.spark.joins import JOINS, Joins
 from headwater.spark.natives import Natives
 from headwater.spark.projection import GENERATORS
 from headwater.spark.pruning import expressions_of
 from headwater.spark.ranking import Ranking, is_row_number, rank_functions, ranking
+from headwater.spark.sessions import Session, add_sessions
 from headwater.spark.temporal import Crossing, Temporal
 from headwater.spark.topics import Topics
 from headwater.views.aggregate import Aggregate
@@ -57,6 +60,7 @@ class Planner:
         self._temporal = Temporal(catalyst, self._times)
         self.builder = FlowBuilder(catalyst)
         self.topics = Topics(self.builder)
+        self._as_of = AsOfJoins(self.builder)
         self._joins, self._natives = Joins(self.builder), Natives(self.builder)
 
     def relation(self, plan: Plan) -> Relation:  # noqa: C901, PLR0912 (one case for each kind of node)
@@ -72,6 +76,8 @@ class Planner:
                 return self._filter(plan)
             case plans.Join():
                 return self._join(plan)
+            case plans.AsOfJoin():
+                return self._as_of.relation(plan, self.relation)
             case plans.Aggregate():
                 return self._aggregate(plan)
             case plans.Window():
@@ -200,9 +206,15 @@ class Planner:
         if condition is None:
             joined = self._joins.matched(how, left, right, left_key, right_key, exists=exists, single=single)
             return Relation(joined.branches, output)
-        pairs = self._joins.matched("inner", left, right, left_key, right_key)
-        attached, (condition,) = self._attach(pairs, [condition])
-        pairs = attached.then(Filter(condition), output=pairs.output)
+        conditions = list(conjuncts(condition))
+        span = Span.of(conditions, left.output, right.output)
+        if span is None:
+            pairs = self._joins.matched("inner", left, right, left_key, right_key)
+        else:
+            conditions = list(span.rest)
+            pairs = self._joins.within(span, left, right, left_key, right_key)
+        attached, conditions = self._attach(pairs, conditions)
+        pairs = attached.then(*map(Filter, conditions), output=pairs.output)
         if how == "inner":
             return Relation(pairs.branches, output)
         if single:
@@ -214,10 +226,13 @@ class Planner:
 
     def _aggregate(self, plan: plans.Aggregate) -> Relation:
         calls = None if plan.calls is None else plan_aggregates(self.catalyst, plan.calls)
-        if calls is None or any(key.is_session for key in plan.keys):
+        session = Session.of(plan)
+        if calls is None or (session is None and any(key.is_session for key in plan.keys)):
             return self._native_aggregate(plan)
-        grouping = plan.grouping
-        child, attached = self._attach(self.relation(plan.child), [*calls.arguments, *map(unaliased, grouping)])
+        grouping, given = plan.grouping, self.relation(plan.child)
+        if session is not None:
+            given = self._in_sessions(given, session, [key for key in grouping if not key.is_session])
+        child, attached = self._attach(given, [*calls.arguments, *map(unaliased, grouping)])
         arguments, keys = attached[: len(calls.arguments)], attached[len(calls.arguments) :]
         keys = [self.catalyst.normalized(expression) for expression in keys]
         schema = port_schema("c", [*keys, *arguments])
@@ -236,6 +251,12 @@ class Planner:
         relation = Relation((Branch(operator.number, binding),), binding).then(Project(calls.finishing))
         relation, results = self._attach(Relation(relation.branches, [*binding, *calls.results]), plan.results)
         return relation.then(Project(results), output=[result.attribute for result in results])
+
+    def _in_sessions(self, given: Relation, session: Session, grouping: Sequence[Expression]) -> Relation:
+        """The rows with their sessions in the place of their own spans; these are as long as no other row is near."""
+        child, keys = self._attach(given, list(map(unaliased, grouping)))
+        rows = Relation(child.branches, given.output)
+        return add_sessions(self.builder, session, rows, [self.catalyst.normalized(key) for key in keys])
 
     def _native_aggregate(self, plan: plans.Aggregate) -> Relation:
         given, keys = self.relation(plan.child), plan.keys

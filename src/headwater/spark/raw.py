@@ -19,10 +19,10 @@ from headwater.spark.catalyst.determinism import with_sorted_sets
 from headwater.spark.catalyst.disturbing import disturbed
 from headwater.spark.catalyst.history import Reference, frame_of, names_system_columns, references
 from headwater.spark.past import past
-from headwater.spark.session import SQL_SETTINGS
+from headwater.spark.session import ASOF_JOIN, SQL_SETTINGS
 from headwater.spark.topics import record_schema
 
-_KEPT = {"spark.sql.session.timeZone": "UTC"}
+_KEPT = {"spark.sql.session.timeZone": "UTC", ASOF_JOIN: "true"}
 FEW_ROWS: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",

@@ -51,6 +51,8 @@ _EXCLUDED_RULES = (
     # It makes subqueries of aggregates that can be kept up to date as they are.
     "org.apache.spark.sql.execution.planmerging.MergeSubplans",
 )
+ASOF_JOIN = "spark.sql.join.asofJoin.enabled"
+"""The setting by which Spark's parser knows ASOF JOIN."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _SETTINGS = {
     _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JAVA} {_COMPILING}",
@@ -68,6 +70,8 @@ _SETTINGS = {
     # Parcels are long, so batches of them are cut by their bytes.
     "spark.sql.execution.arrow.maxBytesPerBatch": "32m",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    # Off by default, and part of what views are written in.
+    ASOF_JOIN: "true",
     "spark.sql.legacy.allowHashOnMapType": "true",
     "spark.sql.optimizer.excludedRules": ",".join(_EXCLUDED_RULES),
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",

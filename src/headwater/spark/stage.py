@@ -24,6 +24,7 @@ from headwater.engine.batch import Batch, StageNote
 from headwater.engine.merging import merge
 from headwater.engine.opening import open_blobs
 from headwater.engine.runs import Hashes, Run, RunWriter, between, keep_open, load, lookup
+from headwater.engine.time_ordered import TimeOrdered
 from headwater.errors import InternalError, OperatorBroken, OperatorFailed, Overflow, TooManyRows
 from headwater.spark.failures import BROKEN, OPERATOR
 from headwater.spark.parcels import Mail, Route, note, unpacked
@@ -237,7 +238,12 @@ class _LevelRun:
     def _old(self, operator: StageOperator, changes: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         distinct = {port: _distinct(rows[HASH].to_numpy()) for port, rows in changes.items()}
         old = {}
+        in_time = [name for name, part in operator.kernel.parts.items() if part.in_time]
+        if in_time:
+            old.update(operator.kernel.lookup(changes, self._in_time(operator, in_time)))
         for name, part in operator.kernel.parts.items():
+            if part.in_time:
+                continue
             if part.due is not None and part.due.in_order:
                 old[name] = consolidate(self._due_in_order(part, part.due, arrangement(operator, name)), part.measures)
                 continue
@@ -255,6 +261,13 @@ class _LevelRun:
             found = found.combine_chunks()
             old[name] = found if part.adds_up else consolidate(found, part.measures)
         return old
+
+    def _in_time(self, operator: StageOperator, names: Sequence[str]) -> TimeOrdered:
+        """The parts of an operator's state that lie in time order."""
+        parts = {name: operator.kernel.parts[name] for name in names}
+        schemas = {name: part_schema(part) for name, part in parts.items()}
+        runs = {name: self._batch.runs.get(arrangement(operator, name), ()) for name in names}
+        return TimeOrdered(open_blobs(self._batch.blobs), parts, schemas, runs)
 
     def _due(self, part: Part, due: Due, runs: Sequence[Run], hashes: Hashes) -> pa.Table:
         """The rows of these hashes, and those whose moment has come."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql.types import DayTimeIntervalType, TimestampType
+from pyspark.sql.types import TimestampType
 
 from headwater.errors import UnsupportedQuery
 from headwater.spark.catalyst import Catalyst, Expression, conjuncts, plans, read_subquery, walk
+from headwater.spark.distances import microseconds
 from headwater.spark.time_calls import called_as
 from headwater.spark.wording import short
 
@@ -94,7 +95,7 @@ class Temporal:
         if timed.kind == "SubtractTimestamps":
             # now() - at < INTERVAL 1 HOUR, with the interval on the left by now.
             left, right = timed.children
-            distance = _microseconds(given)
+            distance = microseconds(given)
             if distance is None:
                 raise self.refusal(source)
             if self._named(left) is not None:
@@ -109,7 +110,7 @@ class Temporal:
         name = called_as(source)
         if expression.kind == "TimestampAddYMInterval":
             raise UnsupportedQuery(f"{name} and an interval of months", hint=_FIXED.format(name))
-        added = _microseconds(expression.children[1]) if expression.kind == "TimestampAddInterval" else None
+        added = microseconds(expression.children[1]) if expression.kind == "TimestampAddInterval" else None
         if added is None:
             raise self.refusal(source)
         return self._offset(expression.children[0], source) + added
@@ -127,11 +128,3 @@ def _seconds(value: int) -> str:
         if value % unit == 0:
             return f"{value // unit}{name}"
     return f"{value}us"
-
-
-def _microseconds(expression: Expression) -> int | None:
-    """How long an interval is that the query says; None if it does not, or if months have their own lengths."""
-    if not expression.is_literal or not isinstance(expression.type, DayTimeIntervalType):
-        return None
-    value = expression.value
-    return value if isinstance(value, int) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from headwater.errors import TooManyRows
 from headwater.views.frontier import Frontier
 from headwater.views.identity import Numbers, number_keys, validity
-from headwater.views.kernel import Kernel, Part, Step, Tables
+from headwater.views.kernel import Kernel, Part, Step, Tables, Work
 from headwater.views.zset import HASH, WEIGHT, add, consolidate, empty, rows_at, weights_of, with_weights
 
 JoinKind = Literal["inner", "left", "right", "full", "semi", "anti", "existence"]
@@ -94,6 +94,12 @@ class Join(Kernel):
     @property
     def consolidated(self) -> bool:
         return False
+
+    def work(self, shown: Callable[[str], str]) -> Work:
+        del shown
+        # A scalar subquery is one row.
+        every = not self.left_key and not self.single
+        return Work(added_up=["each changed row with all rows of the other side"] if every else [])
 
     def step(self, old: Tables, changes: Tables, frontier: Frontier, *, first: bool = False) -> Step:
         deltas = {

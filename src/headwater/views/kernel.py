@@ -15,6 +15,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from headwater.views.frontier import Frontier
+from headwater.views.time_order import Hashes
 from headwater.views.zset import WEIGHT
 
 Tables = Mapping[str, pa.Table]
@@ -43,7 +44,8 @@ class Part:
     in are consolidated. `due`: rows are also handed in when their moment has come, whatever their key is; the
     part is read in full for that, whenever the time of its source advances. Of a part that lies in due order only what
     is due is read, and nothing by keys: a step is handed the rows whose moment has come since the step before, once,
-    and takes them out.
+    and takes them out. `in_time`: the part lies in time order (`views/time_order.py`): the kernel gives its rows their
+    hashes by `time_hashes`, and `Kernel.lookup` says which of them a step is handed.
     """
 
     schema: pa.Schema
@@ -52,6 +54,29 @@ class Part:
     ports: tuple[str, ...] | None = None
     retracted: bool = False
     due: Due | None = None
+    in_time: bool = False
+
+
+class Held(Protocol):
+    """What the parts of a state that lie in time order hold, before a step."""
+
+    def between(self, part: str, firsts: Hashes, lasts: Hashes) -> pa.Table:
+        """The rows whose hash is in one of some stretches, given by their first and last hashes; consolidated.
+
+        Stretches may overlap. There may be more rows than that.
+        """
+        ...
+
+    def back(self, part: str, hashes: Hashes, count: int) -> Hashes:
+        """For each hash one that is about `count` rows of the same key before it, or the first of the key.
+
+        Rows that were taken out may count. The higher the count, the further back it is, until it is the first one.
+        """
+        ...
+
+    def ahead(self, part: str, hashes: Hashes, count: int) -> Hashes:
+        """For each hash one that is about `count` rows of the same key after it, or the last of the key."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +203,11 @@ class Kernel(ABC):
         del shown
         return Work()
 
+    def lookup(self, changes: Tables, held: Held) -> Tables:
+        """What a step with these changes needs of each part that lies in time order."""
+        del changes, held
+        return {}
+
     @abstractmethod
     def step(self, old: Tables, changes: Tables, frontier: Frontier, *, first: bool = False) -> Step:
         """What these changes do, and the time that has passed.
@@ -187,10 +217,11 @@ class Kernel(ABC):
 
         `old` has for each part the rows of all keys that changes of its ports touch, and perhaps rows of other keys,
         consolidated unless the part adds up; if its rows are due by a source that has advanced, also all rows whose
-        moment is at the frontier or before it. `changes` has a Z-set for each port, not consolidated. Both have `_hash`
-        first and are there even if they are empty. `frontier` is how far time has come at the end of the batch; it
-        never moves back. The tables of `Step.state` have `_hash`, too; `Step.out` has `_hash`, the columns of `output`
-        and `_w`. `first` is said once in the life of an operator, in its first step.
+        moment is at the frontier or before it; of a part in time order what `lookup` found. `changes` has a Z-set for
+        each port, not consolidated. Both have `_hash` first and are there even if they are empty. `frontier` is how far
+        time has come at the end of the batch; it never moves back. The tables of `Step.state` have `_hash`, too;
+        `Step.out` has `_hash`, the columns of `output` and `_w`. `first` is said once in the life of an operator, in
+        its first step.
 
         Splitting changes over several steps with the same frontier gives the same sum of outputs and the same state as
         one step; only `Rows`, which tells which groups have changed, tells it again in each step. State that was added

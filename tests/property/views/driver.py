@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from headwater.views.due_order import microseconds
 from headwater.views.frontier import NO_TIME, Frontier
 from headwater.views.kernel import Due, Kernel
+from headwater.views.time_order import Hashes, first_of_key, last_of_key
 from headwater.views.zset import HASH, WEIGHT, add, consolidate
 from tests.property.views.values import Row, identity, normal
 
@@ -43,7 +44,9 @@ class Driver:
             name: self._added[name] if part.adds_up else self.state[name] for name, part in self.kernel.parts.items()
         }
         moved, self._before, self._frontier = frontier.moved_since(self._frontier), self._frontier, frontier
-        old = {name: self._touched(name, rows, tables, moved) for name, rows in held.items()}
+        old = dict(self.kernel.lookup(tables, _Held(self._added)))
+        assert old.keys() == {name for name, part in self.kernel.parts.items() if part.in_time}
+        old |= {name: self._touched(name, rows, tables, moved) for name, rows in held.items() if name not in old}
         result = self.kernel.step(old, tables, frontier, first=self.first)
         self.first = False
         assert result.state.keys() == self.kernel.parts.keys()
@@ -124,8 +127,45 @@ class Driver:
     def _hash(self, row: Row, key: Sequence[int]) -> int:
         if not key:
             return 0
-        found = zlib.crc32(repr([identity(normal(row[number])) for number in key]).encode()) % self.hashes
+        # Hashes that differ do so in their upper halves, too.
+        found = zlib.crc32(repr([identity(normal(row[number])) for number in key]).encode()) % self.hashes << 31
         return self._known.setdefault(_key(row, key), found)
+
+
+class _Held:
+    """The rows of a state as they were added, by stretches of their hashes, and by counting them."""
+
+    def __init__(self, added: Mapping[str, pa.Table]) -> None:
+        self._added = added
+
+    def between(self, part: str, firsts: Hashes, lasts: Hashes) -> pa.Table:
+        rows = self._added[part]
+        hashes = rows[HASH].to_numpy()
+        inside = np.zeros(len(hashes), dtype=bool)
+        for first, last in zip(firsts, lasts, strict=True):
+            inside |= (first <= hashes) & (hashes <= last)
+        return consolidate(rows.filter(pa.array(inside)).combine_chunks())
+
+    def back(self, part: str, hashes: Hashes, count: int) -> Hashes:
+        ordered = np.sort(self._added[part][HASH].to_numpy())
+        before = [
+            ordered[(first <= ordered) & (ordered < one)]
+            for first, one in zip(first_of_key(hashes), hashes, strict=True)
+        ]
+        found = [rows[-count] if len(rows) >= count else None for rows in before]
+        return np.array(
+            [first if one is None else one for one, first in zip(found, first_of_key(hashes), strict=True)], np.int64
+        )
+
+    def ahead(self, part: str, hashes: Hashes, count: int) -> Hashes:
+        ordered = np.sort(self._added[part][HASH].to_numpy())
+        after = [
+            ordered[(one < ordered) & (ordered <= last)] for last, one in zip(last_of_key(hashes), hashes, strict=True)
+        ]
+        found = [rows[count - 1] if len(rows) >= count else None for rows in after]
+        return np.array(
+            [last if one is None else one for one, last in zip(found, last_of_key(hashes), strict=True)], np.int64
+        )
 
 
 def _key(row: Row, places: Sequence[int]) -> tuple[object, ...]:

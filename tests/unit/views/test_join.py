@@ -133,3 +133,10 @@ def test_nested_keys_are_compared_by_what_they_hold() -> None:
     left = [(([{"n": 5.0}],), 1), (([{"n": 0.0}, None],), 1)]
     right = [(([],), 1), (([{"n": -0.0}, None],), 1), (([{"n": 4.0}],), 1)]
     assert give(driver, left, right) == [(([{"n": 0.0}, None], [{"n": -0.0}, None]), 1)]
+
+
+def test_a_join_without_a_key_says_that_it_pairs_everything() -> None:
+    left, right = pa.schema([("a", pa.int64())]), pa.schema([("b", pa.int64())])
+    assert Join("inner", left, right, (), ()).work(str).added_up == ["each changed row with all rows of the other side"]
+    assert not Join("left", left, right, (), (), single=True).work(str).added_up
+    assert not Join("inner", left, right, ("a",), ("b",)).work(str).added_up

@@ -9,11 +9,13 @@ where the SQL itself does not.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
-from headwater.spark.catalyst.expressions import AggregateCall, Expression, expressions, unaliased
+from headwater.spark.catalyst.expressions import AggregateCall, Expression, conjuncts, expressions, unaliased
 from headwater.spark.catalyst.java import Java, Node, items, kind
-from headwater.spark.catalyst.nodes import in_settled_order
+from headwater.spark.catalyst.nodes import first_of_each, in_settled_order
+from headwater.spark.catalyst.reading import equal_keys
 from headwater.spark.catalyst.session import Catalyst
 from headwater.spark.catalyst.settling import completed, is_open
 from headwater.spark.vocabulary import Kind, Place, check, hashed_map, unorderable
@@ -24,6 +26,7 @@ COLLECTED = "collected values are in ascending order"
 SETS = "the values of a collected set are in ascending order"
 BY = "of equal orders, max_by takes the greatest value and min_by the least"
 LISTED = "listagg orders equal rows by the value"
+VERSIONS = "of several rows with the moment that an as-of join finds, the first one by all columns counts"
 CORRELATED = "the ORDER BY of a correlated LIMIT counts, even where Spark drops it because its column is not selected"
 FOR_EACH_ROW = "a correlated LIMIT counts for each outer row, even where Spark applies it once to rows of all of them"
 CORRECTED = frozenset({CORRELATED, FOR_EACH_ROW})
@@ -53,7 +56,11 @@ def settled(catalyst: Catalyst, sql: str, plan: Node) -> Settled:
         _Hashes(catalyst).plan(plan.java)
     aggregates = any(word.kind is Kind.SETTLED and word.place is Place.AGGREGATE for word in found.expressions)
     subqueries = bool(found.names & _SUBQUERIES)
-    if not aggregates and not found.nodes & {"Sort", "Window"} and not (subqueries and found.nodes & {*_LIMITS}):
+    if (
+        not aggregates
+        and not found.nodes & {"Sort", "Window", "AsOfJoin"}
+        and not (subqueries and found.nodes & {*_LIMITS})
+    ):
         return Settled(plan, ())
     settlement = _Settlement(catalyst, aggregates=aggregates, subqueries=subqueries)
     made = Node(settlement.plan(plan.java))
@@ -170,6 +177,8 @@ class _Settlement(_Rewriting):
             return self._catalyst.plans.Sort(
                 self._catalyst.sequence(order), everywhere, node.child(), self._catalyst.none
             )
+        if name == "AsOfJoin":
+            return self._as_of_join(node)
         return self._window(node) if name == "Window" else node
 
     def _limit(self, node: Java) -> Java:
@@ -253,6 +262,24 @@ class _Settlement(_Rewriting):
         order = completed(self._catalyst, expressions(node.orderSpec()), expressions(node.child().output()))
         below = in_settled_order(self._catalyst, Node(node.child()), partition, order, tasks=2)
         return node.withNewChildren(self._catalyst.sequence([below]))
+
+    def _as_of_join(self, node: Java) -> Java:
+        """Leaves one right row of each key and moment, out of those that count."""
+        self.rules.add(VERSIONS)
+        right, catalyst = node.right(), self._catalyst
+        mine = {column.identity for column in expressions(right.output())}
+        _, key, conditions = equal_keys(catalyst, node)
+        if any(condition.references <= mine for condition in conditions):
+            kept = [one for one in conjuncts(Expression(node.condition().get())) if not one.references <= mine]
+            for condition in conditions:
+                if condition.references <= mine:
+                    right = catalyst.plans.Filter(condition.java, right)
+            parts = [node.productElement(number) for number in range(node.productArity())]
+            parts[3] = catalyst.some(reduce(catalyst.both, kept).java) if kept else catalyst.none
+            node = node.makeCopy(catalyst.array(parts))
+        moments = [side for side in Expression(node.asOfCondition()).children if side.references <= mine]
+        first = first_of_each(catalyst, Node(right), [*key, *moments[-1:]])
+        return node.withNewChildren(catalyst.sequence([node.left(), first.java]))
 
 
 def _divides(left: Expression, right: Expression) -> bool:

@@ -40,6 +40,13 @@ def _disturbed(catalyst: Catalyst, node: Java, seed: int) -> Java:
     if not below:
         return node
     node = node.withNewChildren(catalyst.sequence(below))
+    if kind(node) == "AsOfJoin":
+        # Several right rows may have the same moment.
+        left, right = below
+        order = catalyst.ascending(catalyst.hashed(expressions(right.output()), seed))
+        return node.withNewChildren(
+            catalyst.sequence([left, in_settled_order(catalyst, Node(right), [], [order], tasks=2).java])
+        )
     columns = expressions(below[0].output())
     if kind(node) not in _DISTURBED or not columns:
         return node

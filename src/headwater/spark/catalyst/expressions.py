@@ -11,6 +11,8 @@ from pyspark.sql.types import DataType, _parse_datatype_json_string
 from headwater.spark.catalyst.java import Java, items, kind, option
 from headwater.spark.catalyst.types import nullable
 
+_DAY = 86_400_000_000
+
 
 @dataclass(frozen=True, eq=False)
 class Expression:
@@ -101,6 +103,16 @@ class Expression:
     def value(self) -> object:
         """The value of a literal, or of an expression of literals."""
         return self.java.value() if self.is_literal else self.java.eval(None)
+
+    @cached_property
+    def interval(self) -> int | None:
+        """The length of a literal of days and less, in microseconds; None for any other expression."""
+        if not self.is_literal or str(self.java.dataType().typeName()) != "interval" or self.java.value() is None:
+            return None
+        period, duration = self.java.value().extractAsPeriod(), self.java.value().extractAsDuration()
+        if period.toTotalMonths():
+            return None
+        return int(period.getDays()) * _DAY + int(duration.toNanos()) // 1000
 
     @cached_property
     def window_function(self) -> Expression | None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812
 
 from headwater.spark.catalyst import plans
 from headwater.spark.catalyst.expressions import Expression, expressions, unaliased
 from headwater.spark.catalyst.java import Node
 from headwater.spark.catalyst.session import Catalyst, Substitution
+
+NUMBER = "_number_of_key_and_moment"
 
 
 def aggregate_over(
@@ -66,6 +70,17 @@ def in_settled_order(
         divided = catalyst.plans.Repartition(1, True, divided)
     keys = [catalyst.ascending(key) for key in partition]
     return Node(catalyst.plans.Sort(catalyst.sequence([*keys, *order]), False, divided, catalyst.none))
+
+
+def first_of_each(catalyst: Catalyst, below: Node, key: Sequence[Expression]) -> Node:
+    """Of the rows of a plan with equal keys the first one by all columns."""
+    columns = catalyst.output(below)
+    partition = [catalyst.column(catalyst.normalized(one)) for one in key]
+    order = [catalyst.column(catalyst.comparable(column)).asc() for column in columns]
+    number = F.row_number().over(Window.partitionBy(*partition).orderBy(*order))
+    shown = [catalyst.column(column) for column in columns]
+    rows = catalyst.frame(below).select(*shown, number.alias(NUMBER))
+    return catalyst.analyzed(rows.where(F.col(NUMBER) == 1).select(*shown))
 
 
 def has_one_row(window: plans.Window) -> bool:

@@ -60,6 +60,22 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
+class AsOfJoin:
+    """`kind` is what Spark calls it. Of the rows with equal keys the nearest one for which `match` holds is joined.
+
+    `match` compares a moment of the left side with one of the right side. Only rows for which `conditions` hold count.
+    """
+
+    kind: str
+    left: Plan
+    right: Plan
+    left_key: Sequence[Expression]
+    right_key: Sequence[Expression]
+    match: Expression
+    conditions: Sequence[Expression]
+
+
+@dataclass(frozen=True, slots=True)
 class Aggregate:
     """Groups by keys. `calls` are the aggregate functions, and `results` what is computed of their results and keys.
 
@@ -175,6 +191,6 @@ class Unknown:
 
 
 Plan: TypeAlias = (
-    Scan | Constant | OneRow | Project | Filter | Join | Aggregate | Window | Union | Expand | Generate
+    Scan | Constant | OneRow | Project | Filter | Join | AsOfJoin | Aggregate | Window | Union | Expand | Generate
     | PythonFunctions | Limit | Offset | LocalLimit | Sort | Repartition | Renamed | Annotated | Unknown
 )  # fmt: skip

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from headwater.spark.catalyst.expressions import Expression, expressions
+from headwater.spark.catalyst.expressions import Expression, conjuncts, expressions
 from headwater.spark.catalyst.java import Java, Node, items, kind, option
 from headwater.spark.catalyst.plans import (
     Aggregate,
     Annotated,
+    AsOfJoin,
     Constant,
     Expand,
     Filter,
@@ -52,6 +53,8 @@ def _read(catalyst: Catalyst, node: Java) -> Plan:
         return _OVER_ONE[name](node, _read(catalyst, node.child()))
     if name == "Join":
         return _join(catalyst, node)
+    if name == "AsOfJoin":
+        return _as_of_join(catalyst, node)
     if name == "Aggregate":
         return _aggregate(catalyst, node)
     if name == "Union":
@@ -74,6 +77,27 @@ def _join(catalyst: Catalyst, node: Java) -> Join:
         None if condition is None else Expression(condition),
         Expression(how.exists()) if name == "ExistenceJoin" else None,
     )
+
+
+def _as_of_join(catalyst: Catalyst, node: Java) -> AsOfJoin:
+    left_key, right_key, conditions = equal_keys(catalyst, node)
+    return AsOfJoin(
+        kind(node.joinType()),
+        _read(catalyst, node.left()),
+        _read(catalyst, node.right()),
+        left_key,
+        right_key,
+        Expression(node.asOfCondition()),
+        conditions,
+    )
+
+
+def equal_keys(catalyst: Catalyst, node: Java) -> tuple[list[Expression], list[Expression], list[Expression]]:
+    """The keys of both sides that the condition of an as-of join compares, and the other conditions in it."""
+    found = catalyst.unapply("ExtractEquiJoinKeys", catalyst.join_like(node))
+    rest = option(found[3] if found else node.condition())
+    left_key, right_key = (expressions(found[1]), expressions(found[2])) if found else ([], [])
+    return left_key, right_key, [] if rest is None else list(conjuncts(Expression(rest)))
 
 
 def _aggregate(catalyst: Catalyst, node: Java) -> Aggregate:

@@ -58,6 +58,11 @@ class Catalyst:
         values = found.get()
         return [values.productElement(number) for number in range(values.productArity())]
 
+    def join_like(self, node: Java) -> Java:
+        """A join of the same sides, kind and condition."""
+        hint = self.module(f"{_CATALYST}.plans.logical.JoinHint").NONE()
+        return self.plans.Join(node.left(), node.right(), node.joinType(), node.condition(), hint)
+
     def parse(self, sql: str) -> Node:
         return Node(self.session._jsparkSession.sessionState().sqlParser().parsePlan(sql))  # noqa: SLF001
 
@@ -234,6 +239,9 @@ class Catalyst:
 
     def equal(self, left: Expression, right: Expression) -> Expression:
         return Expression(self.expressions.EqualTo(left.java, right.java))
+
+    def both(self, left: Expression, right: Expression) -> Expression:
+        return Expression(self.expressions.And(left.java, right.java))
 
     def as_double(self, value: Expression) -> Expression:
         return self._cast(value, "DoubleType")
