@@ -67,7 +67,7 @@ class State:
         step = self._kernel.step(self._old(changes), changes, NO_TIME)
         for name, table in step.state.items():
             self._add(name, table)
-        return step.out.num_rows
+        return int(step.out.num_rows)
 
     def fill(self, size: int) -> None:
         """Both sides of the key with so many rows, without joining them."""

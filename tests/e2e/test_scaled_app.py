@@ -99,7 +99,7 @@ def order(client: httpx.Client, number: int) -> str:
 
 
 def revenue(client: httpx.Client, position: str) -> dict[str, str]:
-    found = {}
+    found: dict[str, str] = {}
     for country in ("DE", "FR"):
         answer = client.get(f"/views/revenue/rows/{country}?at_least={position}&wait=60")
         assert answer.status_code in (200, 404), answer.text

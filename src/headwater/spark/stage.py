@@ -237,7 +237,7 @@ class _LevelRun:
 
     def _old(self, operator: StageOperator, changes: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         distinct = {port: _distinct(rows[HASH].to_numpy()) for port, rows in changes.items()}
-        old = {}
+        old: dict[str, pa.Table] = {}
         in_time = [name for name, part in operator.kernel.parts.items() if part.in_time]
         if in_time:
             old.update(operator.kernel.lookup(changes, self._in_time(operator, in_time)))
