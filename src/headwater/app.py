@@ -32,7 +32,16 @@ from headwater.engine.supervision import Retry, supervised
 from headwater.engine.timekeeping import Emit, Timed, Timekeeping
 from headwater.engine.topic_rows import TopicRows
 from headwater.engine.whereabouts import settle
-from headwater.errors import ExternalError, Fenced, RecordFailed, SparkStopped, UsageError, WorkerLost
+from headwater.errors import (
+    ExternalError,
+    Fenced,
+    HistoryGone,
+    RecordFailed,
+    SparkStopped,
+    UsageError,
+    ViewChanged,
+    WorkerLost,
+)
 from headwater.log.evolving import declare_topic
 from headwater.log.opening import open_log, opening
 from headwater.log.options import TopicOptions
@@ -430,8 +439,9 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         """Compares a view with what its SQL returns as an ordinary batch query over the log at the view's position.
 
         For a topic that was trimmed by retention, the records that are kept count, and those that the view began with.
-        Raises `HistoryGone` if the view remembers records that are no longer in the log, and `UsageError` if the views'
-        definitions have changed since they were built.
+        A view that remembers records that are no longer in the log is compared with a replay from a `base`, which says
+        what was proved. Raises `HistoryGone` if there is none, and `ViewChanged` if the view's definition has changed
+        since it was built.
         """
         self._check_known(view)
         self._check_kept(view)
@@ -442,13 +452,17 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         runtime = self.plan()
         with open_store(self.directory, create=False) as store:
             built, excluded = store.generation(snapshot.generation), store.excluded(snapshot.generation)
-        if not runtime.defines(built.definition):
-            raise UsageError(
-                "The views' definitions have changed since they were built.",
-                hint="Run the application first to rebuild them.",
-            )
-        remembered = Remembered(self.log, self.name, snapshot.generation, built.definition)
-        return runtime.verify(view, snapshot.tables[view], snapshot.position, excluded, remembered)
+            if not runtime.defines_view(built.definition, view):
+                raise ViewChanged(view)
+            remembered = Remembered(self.log, self.name, snapshot.generation, built.definition)
+            what = (view, snapshot.tables[view], snapshot.position, excluded, remembered)
+            try:
+                return runtime.verify(*what)
+            except HistoryGone:
+                found = runtime.verify_from_base(*what, store)
+                if found is None:
+                    raise
+                return found
 
     def explain(self, view: str | None = None) -> Explanation:
         """The operators of one view, or of all views: their levels, their keys, their state, and what reaches them."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headwater.engine.candidates import SAMPLES, Candidate, ViewDiff, candidate, decide, diff
 from headwater.engine.manifest import Size
-from headwater.engine.publication import Excluded, Generation, Hold, Wish
+from headwater.engine.publication import Base, Excluded, Generation, Hold, Wish
 from headwater.engine.reading import WAIT, Reader, Snapshot
 from headwater.engine.subscription import Subscription
 from headwater.errors import UnknownView, UsageError, ViewNotKept
@@ -114,6 +114,13 @@ class Published:
     def holds(self) -> list[Hold]:
         """The changes of views that are kept for sinks that have not received them yet."""
         return self._open_reader().holds()
+
+    def bases(self) -> list[Base]:
+        """The bases of the views that readers see, the oldest first: from where on views that remember deleted records
+        can be verified. There are at most three."""
+        with self._open_reader().store.read() as look:
+            current = look.current()
+            return [] if current is None else look.bases(current.id)
 
     def candidate(self) -> Candidate | None:
         """The changed views that wait for a decision, if there are any; after a switch, the former ones."""

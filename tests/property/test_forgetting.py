@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -13,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.engine.bases import BASES_MAX, Bases, reaches
 from headwater.engine.definition import Definition
-from headwater.engine.following import Following, follower_of
-from headwater.engine.publication import Generation
+from headwater.engine.following import Following, base_follower_of, follower_of
+from headwater.engine.publication import Base, Generation
 from headwater.engine.remembered import Remembered
 from headwater.errors import HistoryGone, PositionGone, RecordsGone
 from headwater.log.cutting import Cutter, OffsetRange
@@ -30,11 +32,12 @@ Place = tuple[int, int]
 
 
 class Reader:
-    """A pipeline in small: what it is made of is a bag of records."""
+    """A pipeline in small: what it is made of is a bag of records. It keeps its own bases, each a copy of the bag."""
 
     def __init__(self, log: EmbeddedLog) -> None:
-        self.log, self.number, self.position = log, 0, START
+        self.log, self.number, self.position, self.batch = log, 0, START, 0
         self.content: Counter[Place] = Counter()
+        self.kept: list[tuple[Base, Counter[Place]]] = []
         self.following, self.cutter = self._opened()
         self.rebuild()
 
@@ -44,8 +47,36 @@ class Reader:
     def rebuild(self) -> None:
         self.number, self.position = self.number + 1, START
         self.content.clear()
+        self.kept.clear()
         self._hold()
         self.following.keep_only([self.number])
+
+    def bases(self, generation: int) -> list[Base]:
+        assert generation == self.number
+        return [base for base, _ in self.kept]
+
+    def take_base(
+        self, generation: int, epoch: int, offsets: Mapping[str, Mapping[int, int]], kept: Collection[int] = ()
+    ) -> Base:
+        base = Base(generation, self.batch, self.position, offsets, epoch)
+        self.kept = [one for one in self.kept if one[0].batch in kept] + [(base, self.content.copy())]
+        assert len(self.kept) <= BASES_MAX
+        return base
+
+    def replayed(self) -> Counter[Place] | None:
+        """What a replay from the oldest base that the log reaches gives; None without one."""
+        for base, content in self.kept:
+            if not reaches(self.log, ["t"], base, self.position):
+                continue
+            found, start, cutter = content.copy(), base.position, self.log.cutter(["t"])
+            while start != self.position:
+                cut = cutter.cut(start, self.position, 2)
+                assert not cut.forgotten
+                for read in cut.ranges:
+                    found.update(self._records(read))
+                start = cut.end
+            return +found
+        return None
 
     def restart(self) -> None:
         """As after a crash: what it has said last may be older than where it is."""
@@ -63,10 +94,14 @@ class Reader:
             self.content.subtract(self._records(forgotten))
         for read in cut.ranges:
             self.content.update(self._records(read))
-        self.position = cut.end
+        self.position, self.batch = cut.end, self.batch + 1
         if says:
             self._hold()
+            self._look_at_bases()
         return True
+
+    def _look_at_bases(self) -> None:
+        Bases(self.log, self, 0, "reader", ["t"]).keep(self._generation(), now=True)
 
     def _hold(self) -> None:
         generation = self._generation()
@@ -74,7 +109,7 @@ class Reader:
         self.following.begin(self.cutter, generation)
 
     def _generation(self) -> Generation:
-        return Generation(self.number, "", Definition(), "current", 1, self.position, None, 0)
+        return Generation(self.number, "", Definition(), "current", self.batch, self.position, None, 0)
 
     def _records(self, one: OffsetRange) -> list[Place]:
         return [
@@ -178,10 +213,22 @@ class World:
             since = remembered.since("v", ["t"], reader.position).get("t", {})
         except HistoryGone:
             assert self.views == "keep" or reader.position != self.log.position()
+            self._check_replay()
             return
         read = self.log.scan("t", start=since or "earliest", end=reader.position)
         places = zip(read["_partition"].to_pylist(), read["_offset"].to_pylist(), strict=True)
         assert Counter(places) == +reader.content
+
+    def _check_replay(self) -> None:
+        """A pipeline whose newest base was not overtaken by a limit can be replayed from a base, and is what that
+        gives."""
+        reader = self.reader
+        replayed = reader.replayed()
+        if replayed is not None:
+            assert replayed == +reader.content
+            return
+        overtaken = self.log.followers.missed(base_follower_of("reader", reader.number))
+        assert self.views == "forget" or overtaken or not reader.kept
 
 
 @pytest.mark.parametrize("views", ["forget", "keep"])

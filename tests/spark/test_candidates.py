@@ -53,6 +53,9 @@ def test_a_candidate_is_kept_up_to_date_compared_switched_to_and_rolled_back(tmp
     build(tmp_path, VIEWS, 12)
     with shop(tmp_path, CHANGED) as app, app.subscribe(VIEW) as subscription, app.subscribe("named") as same:
         app.catch_up(approve=True)
+        assert app.verify("named").equal, "it has not changed"
+        with pytest.raises(UsageError, match=f"definition of view {VIEW!r} has changed"):
+            app.verify(VIEW)
         waiting(subscription), waiting(same)
         for _ in range(2):
             found = app.candidate()

@@ -19,10 +19,11 @@ from headwater.cli.quantities import format_size
 from headwater.engine.arrangements import operator_sizes, view_sizes
 from headwater.engine.manifest import Size
 from headwater.engine.publication import Generation, Hold
-from headwater.errors import HistoryGone, NotYet, UnknownView
+from headwater.errors import HistoryGone, NotYet, UnknownView, ViewChanged
 from headwater.loading import load
 from headwater.model.encoding import format_instant
-from headwater.server.verifications import DIFFERENCES_SHOWN_MAX, verification_json
+from headwater.server.verifications import DIFFERENCES_SHOWN_MAX, base_json, verification_json
+from headwater.system.clock import instant
 
 if TYPE_CHECKING:
     from headwater.spark.verification import Verification
@@ -52,7 +53,8 @@ def verify(
     date. Doubles may differ by one part in 10^9, because a query may add them up in any order; everything else must be
     equal. Records that were set aside are listed, and where SQL leaves the answer open, so is the rule that decided.
     For a topic with retention, the records that the views are derived from count. A view that remembers records that
-    the log has deleted can be neither proved nor disproved; the exit code is 1, too.
+    the log has deleted is compared with a replay from a base, an earlier state that was kept: what came before cannot
+    be recomputed. Without a base it can be neither proved nor disproved; the exit code is 1, too.
     """
     with load(application) as app:
         for view in views or ():
@@ -61,14 +63,16 @@ def verify(
         if app.published() is None:
             raise NotYet(None, None, 0)
         found: list[Verification] = []
-        gone: list[HistoryGone] = []
+        gone: list[HistoryGone | ViewChanged] = []
         with steps() as step:
             app.plan(step)
             for view in views or app.views:
                 step(f"Verifying {view}")
                 try:
                     found.append(app.verify(view))
-                except HistoryGone as error:
+                except (HistoryGone, ViewChanged) as error:
+                    if views and isinstance(error, ViewChanged):
+                        raise
                     gone.append(error)
     if as_json:
         print_json({"view": one.view, **verification_json(one)} for one in found)
@@ -89,6 +93,8 @@ def _print_verifications(found: Sequence[Verification]) -> None:
     rows = []
     for one in found:
         result = "right" if one.equal else f"{count(len(one.differences), 'row')} differ"
+        if one.base is not None:
+            result += f" since position {one.base.position}"
         if one.excluded:
             result += f", without {count(len(one.excluded), 'record')} that failed"
         rows.append((one.view, str(one.position), f"{one.rows:,}", result))
@@ -104,6 +110,12 @@ def _print_verifications(found: Sequence[Verification]) -> None:
         for record in one.excluded[:DIFFERENCES_SHOWN_MAX]:
             place = f"topic {record.topic}, partition {record.partition}, offset {record.offset}"
             print_line(f"{one.view}: set aside: {place}: {record.reason}")
+        if one.base is not None:
+            taken = format_instant(instant(one.base.taken_at).replace(microsecond=0))
+            print_line(
+                f"{one.view}: replayed from the base of {taken}, at position {one.base.position}; what came before "
+                "cannot be recomputed"
+            )
         for topic, since in one.since.items():
             offsets = ", ".join(f"{offset} in partition {partition}" for partition, offset in since.items())
             print_line(f"{one.view}: topic {topic} counts from offset {offsets}")
@@ -131,7 +143,7 @@ def state(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Show how much disk the views and their state take, which generations there are, and what is kept for sinks.
+    """Show how much disk the views and their state take, which generations and bases there are, and what sinks hold.
 
     A generation is one definition of the application. When views change, the next run builds what is missing beside
     the current generation, which is kept up to date until the new one takes over.
@@ -142,6 +154,7 @@ def state(
             return
         generations, current = app.generations(), app.published()
         held, holds = [] if current is None else holdings(current, app.state()), app.holds()
+        bases = app.bases()
     if as_json:
         print_json(
             [
@@ -149,6 +162,7 @@ def state(
                     "generations": [_generation_json(one) for one in generations],
                     "state": _state_json(held),
                     "followers": _holds_json(holds),
+                    "bases": [base_json(one) for one in bases],
                 }
             ]
         )
@@ -181,6 +195,8 @@ def state(
             [Column("kept for"), Column("view"), number("generation"), number("behind batch"), number("bytes")],
             [(one.follower, one.view, str(one.generation), f"{one.low:,}", format_size(one.bytes)) for one in holds],
         )
+    for one in bases:
+        print_line(f"base at position {one.position}, taken {base_json(one)['taken_at']}")
     say(f"Total: {format_size(sum(one.size.bytes for one in held))}.")
 
 

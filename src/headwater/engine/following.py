@@ -27,6 +27,11 @@ def follower_of(pipeline: str, generation: int) -> str:
     return f"{pipeline}/{generation}"
 
 
+def base_follower_of(pipeline: str, generation: int) -> str:
+    """What the newest base of a generation is called as a follower."""
+    return f"{follower_of(pipeline, generation)}/base"
+
+
 class Following:
     """What the log keeps for a pipeline's generations."""
 
@@ -81,17 +86,19 @@ class Following:
 
     def keep_only(self, generations: Collection[int]) -> None:
         """Keeps nothing any longer for other generations of this pipeline."""
-        kept = {follower_of(self._pipeline, number) for number in generations}
+        kept = {name(self._pipeline, number) for number in generations for name in (follower_of, base_follower_of)}
         self._followers.release([one.name for one in self._mine() if one.name not in kept])
 
     def _former(self, generation: int) -> list[str]:
         """The generations before one that hold something."""
-        return [one.name for one in self._mine() if int(one.name.rpartition("/")[2]) < generation]
+        mine = [one.name for one in self._mine() if one.kind == "pipeline"]
+        return [name for name in mine if int(name.rpartition("/")[2]) < generation]
 
     def _mine(self) -> list[Follower]:
-        """The generations of this pipeline that hold something."""
+        """The generations of this pipeline that hold something, and their bases."""
         begins = f"{self._pipeline}/"
-        return [one for one in self._followers.all() if one.kind == "pipeline" and one.name.startswith(begins)]
+        kinds = ("pipeline", "base")
+        return [one for one in self._followers.all() if one.kind in kinds and one.name.startswith(begins)]
 
     def check(self, cut: Cut) -> Cut:
         """The cut without records to forget that were never read. Raises `RecordsGone` if others are deleted."""

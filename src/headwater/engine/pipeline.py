@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol, TypedDict
 
 from headwater.engine.arrangements import view_of
+from headwater.engine.bases import Bases
 from headwater.engine.batch import Batch, StageNote
 from headwater.engine.definition import Definition
 from headwater.engine.following import Following, OnGone
@@ -156,6 +157,7 @@ class Pipeline:
         self._cutter = log.cutter(program.topics)
         self._on_gone = on_gone
         self._following = Following(log, name_of(address), program.topics, on_gone)
+        self._bases = Bases(log, self.store, self._epoch, name_of(address), program.topics)
         if lane.heir_of is not None:
             self._following.adopt(self.generation, lane.heir_of)
         self._hold()
@@ -199,6 +201,7 @@ class Pipeline:
         while not end <= self.position:
             yield self.step(end)
         self._following.hold(self.generation)
+        self._bases.keep(self.generation, now=True)
 
     def follow(self, stopped: Callable[[], bool], patience: timedelta = timedelta(seconds=1)) -> Iterator[Progress]:
         """Batches for ever, each as soon as the log has moved. Raises `Fenced` soon after another driver took over."""
@@ -215,6 +218,7 @@ class Pipeline:
         self._excluded = self.store.excluded(generation.id)
         self._cutter = self._log.cutter(program.topics)
         self._following = Following(self._log, name_of(self.store.address), program.topics, self._on_gone)
+        self._bases = Bases(self._log, self.store, self._epoch, name_of(self.store.address), program.topics)
         if adopts:
             self._following.adopt(generation, former.id)
         self._hold()
@@ -227,6 +231,7 @@ class Pipeline:
             else:
                 self.store.check_epoch(self._epoch)
                 self._following.hold(self.generation)
+                self._bases.keep(self.generation)
 
     def step(self, end: Position) -> Progress:
         """One batch, at most up to a position."""
@@ -328,6 +333,7 @@ class Pipeline:
         promoted = self.generation.status
         self.generation = self.store.generation(self.generation.id)
         self._following.hold(self.generation)
+        self._bases.keep(self.generation)
         if self.generation.status != promoted:
             self._release_old()
         self._excluded = [*self._excluded, *excluded]

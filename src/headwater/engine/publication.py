@@ -111,6 +111,20 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+class Base:
+    """The state of a generation as it was at one batch, kept so that later ones can be replayed from there.
+
+    `offsets` has the first record after it, by topic and partition. `taken_at` is in microseconds.
+    """
+
+    generation: int
+    batch: int
+    position: Position
+    offsets: Mapping[str, Mapping[int, int]]
+    taken_at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Excluded:
     """A record that a view refuses, and why."""
 

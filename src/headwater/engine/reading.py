@@ -122,7 +122,7 @@ class Reader:
                 tables = {}
                 for view in views:
                     now = view_zset(self.store.blobs, found.runs[view], found.schemas[view])
-                    tables[view] = _rows(found.zset(self.store.blobs, view, now), view)
+                    tables[view] = content_rows(found.zset(self.store.blobs, view, now), view)
                 return Snapshot(at, found.generation.id, tables)
             except StateCorrupt:
                 # Files may have been merged, packed and collected since we looked.
@@ -205,7 +205,7 @@ class Reader:
             generation, runs = self._manifest(views, at_least, timeout)
             try:
                 schemas = {view: generation.definition.view(view).stored_schema for view in views}
-                tables = {view: _rows(fetch(runs[view], schema), view) for view, schema in schemas.items()}
+                tables = {view: content_rows(fetch(runs[view], schema), view) for view, schema in schemas.items()}
                 return Snapshot(generation.position, generation.id, tables)
             except StateCorrupt:
                 # A file may have been merged into another and collected since we looked; then there is a newer batch.
@@ -260,7 +260,7 @@ class Reader:
             ticket = self.ticket()
 
 
-def _rows(content: pa.Table, view: str) -> pa.Table:
+def content_rows(content: pa.Table, view: str) -> pa.Table:
     """The data columns, each row as often as its weight says."""
     weights: Hashes = content[WEIGHT].to_numpy()
     rows = content.drop_columns([HASH, WEIGHT])

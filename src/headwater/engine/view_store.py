@@ -7,7 +7,7 @@ at all before; what a failed task leaves is a blob without a name, and `collect`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from types import TracebackType
@@ -17,6 +17,7 @@ from headwater.engine.blobs import Blobs
 from headwater.engine.definition import Definition
 from headwater.engine.manifest import Size, sizes
 from headwater.engine.publication import (
+    Base,
     BatchCommit,
     Collected,
     Excluded,
@@ -106,6 +107,14 @@ class Look(Protocol):
 
     def holds(self) -> list[Hold]:
         """What is kept for each follower."""
+        ...
+
+    def bases(self, generation: int) -> list[Base]:
+        """The bases of a generation, the oldest first."""
+        ...
+
+    def base_runs(self, base: Base) -> list[Run]:
+        """The runs of all arrangements of a base; none if it is not kept any more."""
         ...
 
     def home(self, generation: int, view: str) -> int:
@@ -233,6 +242,16 @@ class ViewStore(ABC):
         """
 
     @abstractmethod
+    def take_base(
+        self, generation: int, epoch: int, offsets: Mapping[str, Mapping[int, int]], kept: Collection[int] = ()
+    ) -> Base:
+        """Keeps the state of a generation as its last batch left it, and those of its bases taken at `kept` batches.
+
+        Its other bases go. A base costs no copy: runs never change, and those of a base stay until it goes. `offsets`
+        are kept with it. For the driver. Raises `Fenced`.
+        """
+
+    @abstractmethod
     def release(self, kept: Mapping[str, str]) -> None:
         """Keeps nothing any longer for followers other than these, each with its view. For the driver."""
 
@@ -267,6 +286,11 @@ class ViewStore(ABC):
         """The records that views of a generation refuse."""
         with self.read() as look:
             return look.excluded(generation)
+
+    def bases(self, generation: int) -> list[Base]:
+        """The bases of a generation, the oldest first."""
+        with self.read() as look:
+            return look.bases(generation)
 
     def sizes(self, generation: int) -> dict[str, Size]:
         """The size of every arrangement."""

@@ -8,6 +8,7 @@
     |  |- UnknownTopic
     |  |- TopicExists
     |  |- TopicDiffers             a topic is not what an application defines, and cannot become it
+    |  |- UnknownFollower
     |  |- UnknownGroup
     |  |- GroupActive              a consumer group cannot be moved or deleted under its members
     |  |- Fenced                   a newer holder has this producer, partition or lease
@@ -15,6 +16,7 @@
     |  |- OutOfSequence            a producer skipped a sequence number
     |  |- Conflict                 a bookmark was not what the commit expected; nothing was committed
     |  |- RecordsGone              retention deleted the records asked for
+    |  |  `- TombstonesGone        compaction dropped tombstones that a group had not read
     |  |- PositionGone             retention or compaction removed what a read at this position needs
     |  |  `- ViewPositionGone      the changes of a view are no longer kept from this position on
     |  |- ViewPositionBetween      a view was never at this position: a batch covers more than that
@@ -35,6 +37,7 @@
     |  |- ViewNotKept              a view that can be planned but not run; the others are kept up to date
     |  |- ViewFailed               an expression or operator of a view failed on the records of a batch
     |  |- RecordsMissed            records that a pipeline still needed were deleted
+    |  |- ViewChanged              a view is defined otherwise than the one that is published
     |  |- HistoryGone              a view remembers records that are gone, so that it cannot be verified
     |  |- RecordFailed             a view fails on this record; the pipeline has stopped before it
     |  |- FunctionFailed           a function in Python raised, as a worker reports it
@@ -107,8 +110,10 @@ from headwater.errors.log import (
     RecordsGone,
     RejectedRecord,
     SchemaError,
+    TombstonesGone,
     TopicDiffers,
     TopicExists,
+    UnknownFollower,
     UnknownGroup,
     UnknownTopic,
 )
@@ -171,6 +176,7 @@ from headwater.errors.views import (
     StoreUnavailable,
     StoreUnusable,
     UnknownView,
+    ViewChanged,
     ViewFailed,
     ViewNotKept,
     ViewPositionBetween,
@@ -247,16 +253,19 @@ __all__ = [
     "TableRemoved",
     "TargetFailed",
     "TokensUnusable",
+    "TombstonesGone",
     "TooManyOpenFiles",
     "TooManyRows",
     "TopicDiffers",
     "TopicExists",
+    "UnknownFollower",
     "UnknownGroup",
     "UnknownSink",
     "UnknownTopic",
     "UnknownView",
     "UnsupportedQuery",
     "UsageError",
+    "ViewChanged",
     "ViewFailed",
     "ViewNotKept",
     "ViewPositionBetween",

@@ -95,6 +95,14 @@ class TopicDiffers(UsageError):
         self.name, self.differences = name, tuple(differences)
 
 
+class UnknownFollower(UsageError):
+    code = "unknown_follower"
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(f"There is no follower {name!r}.", hint=f"There are: {', '.join(known[:10]) or 'none'}.")
+        self.name = name
+
+
 class UnknownGroup(UsageError):
     code = "unknown_group"
 
@@ -169,6 +177,26 @@ class RecordsGone(UsageError):
             f"Topic {topic!r}, partition {partition}: {last - first + 1} records, "
             f"offsets {first} to {last}, were deleted by retention.",
             hint="Continue from the earliest record kept (on_gone='earliest'), or raise the topic's retention.",
+        )
+        self.topic, self.partition = topic, partition
+        self.first, self.last, self.count = first, last, last - first + 1
+
+
+class TombstonesGone(RecordsGone):
+    """Tombstones between `first` and `last` (both included) were dropped before a group had read them.
+
+    What the group has built may still have the rows that they deleted.
+    """
+
+    code = "tombstones_gone"
+
+    def __init__(self, topic: str, partition: int, first: int, last: int, reason: str) -> None:
+        UsageError.__init__(
+            self,
+            f"Topic {topic!r}, partition {partition}: {last - first + 1} tombstones, offsets {first} to {last}, "
+            f"were dropped before this group had read them, because {reason}.",
+            hint="What the group has built may still have deleted rows: reset the group to 'earliest' and build it "
+            "again, or continue (on_gone='earliest'). A higher hold_age_max keeps tombstones longer.",
         )
         self.topic, self.partition = topic, partition
         self.first, self.last, self.count = first, last, last - first + 1

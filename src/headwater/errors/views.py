@@ -191,7 +191,7 @@ class RecordsMissed(UsageError):
 
 
 class HistoryGone(UsageError):
-    """A view cannot be compared with its SQL, because it remembers records that the log has deleted."""
+    """A view cannot be compared with its SQL, nor replayed from a base, because the log has deleted records."""
 
     code = "history_gone"
 
@@ -199,9 +199,23 @@ class HistoryGone(UsageError):
         super().__init__(
             f"View {view!r} can be neither proved nor disproved: it remembers records that are gone "
             f"({'; '.join(reasons[:10])}).",
-            hint="Views of topics with views='forget' or with an archive can always be proved.",
+            hint="Run the application: it keeps a base, and what comes after that can be proved. Views of topics with "
+            "views='forget' or with an archive can always be proved.",
         )
         self.view, self.reasons = view, tuple(reasons)
+
+
+class ViewChanged(UsageError):
+    """A view whose definition is not that of the published view, so that these cannot be compared."""
+
+    code = "view_changed"
+
+    def __init__(self, view: str) -> None:
+        super().__init__(
+            f"The definition of view {view!r} has changed since it was built.",
+            hint="Run the application first to rebuild it, or wait until its build has ended.",
+        )
+        self.view = view
 
 
 class ViewPositionBetween(UsageError):

@@ -10,7 +10,8 @@ from typing import Literal, Protocol
 from headwater.log.lag import Lag
 from headwater.model.position import Position
 
-FollowerKind = Literal["pipeline", "sink", "group", "capture"]
+FollowerKind = Literal["pipeline", "base", "sink", "group", "capture"]
+"""A `base` is state that a pipeline has kept: what comes after it is held, so that views can be verified from there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from headwater.app import App
+from headwater.engine.publication import Base
 from headwater.errors import HeadwaterError, Refused
 from headwater.model.encoding import format_instant
 from headwater.server.failures import error_body
 from headwater.system.background import Background
+from headwater.system.clock import instant
 
 if TYPE_CHECKING:
     from headwater.spark.verification import Verification
@@ -119,6 +121,7 @@ def verification_json(found: Verification) -> dict[str, object]:
         "equal": found.equal,
         "doubles_within": found.doubles_within,
         "decided_by": list(found.decided_by),
+        "base": None if found.base is None else base_json(found.base),
         "since": {topic: {str(part): first for part, first in one.items()} for topic, one in found.since.items()},
         "excluded": [
             {"topic": row.topic, "partition": row.partition, "offset": row.offset, "reason": row.reason}
@@ -129,6 +132,11 @@ def verification_json(found: Verification) -> dict[str, object]:
             {"surplus": one.surplus, "row": {name: _text(value) for name, value in one.row.items()}} for one in shown
         ],
     }
+
+
+def base_json(base: Base) -> dict[str, object]:
+    """From where on a view was replayed: what came before cannot be recomputed."""
+    return {"position": str(base.position), "taken_at": format_instant(instant(base.taken_at).replace(microsecond=0))}
 
 
 class ProcessVerifier:

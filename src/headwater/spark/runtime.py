@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
+from headwater.engine.arrangements import arrangement_of
 from headwater.engine.definition import Definition
 from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
 from headwater.engine.publication import Excluded
 from headwater.engine.rehearsal import rehearse
 from headwater.engine.remembered import Remembered
+from headwater.engine.replaying import Replay
 from headwater.engine.sparkplace import SparkPlace
+from headwater.engine.view_store import ViewStore
 from headwater.errors import ExternalError, HeadwaterError
 from headwater.log.port import Log
 from headwater.model.position import Position
@@ -40,6 +43,7 @@ class Runtime:
         self._topics = log.topics()
         self.program = Program(session, self._topics, views, self._functions)
         self._batches: Batches | None = None
+        self._replayed: Program | None = None
         self._warm = False
 
     def is_current(self) -> bool:
@@ -72,6 +76,13 @@ class Runtime:
         The definition may lack views that cannot be run.
         """
         return definition.meaning == self.program.definition.narrowed(definition).meaning
+
+    def defines_view(self, definition: Definition, view: str) -> bool:
+        """Whether a view means what a definition says, whatever has become of others."""
+        if self.defines(definition):
+            return True
+        built = definition.explanation.layouts.get(arrangement_of(view))
+        return bool(built) and built == self.program.definition.explanation.layouts.get(arrangement_of(view))
 
     def broken(self) -> dict[str, str]:
         """The views that can be planned and not run, each with the reason; what reads such a view is broken, too."""
@@ -117,3 +128,39 @@ class Runtime:
         if self._batches is None:
             self._batches = Batches(self.program, self._log, self._functions)
         return self._batches.verify(view, content, position, excluded, remembered)
+
+    def verify_from_base(
+        self,
+        view: str,
+        content: pa.Table,
+        position: Position,
+        excluded: Sequence[Excluded],
+        remembered: Remembered,
+        store: ViewStore,
+    ) -> Verification | None:
+        """Compares the content of a view with a replay from the oldest base that the log reaches; None without one."""
+        program = self._planned_again(remembered.definition)
+        if program is None:
+            return None
+        replay = Replay(self._log, store, program, view, position, excluded)
+        found = replay.compare(remembered.generation, content)
+        if found is None:
+            return None
+        topics = program.part([arrangement_of(view)]).topics
+        since = {topic: offsets for topic in topics if (offsets := found.base.offsets.get(topic))}
+        return Verification(
+            view,
+            position,
+            found.rows,
+            found.differences,
+            excluded=[row for row in excluded if row.topic in topics],
+            since=since,
+            base=found.base,
+        )
+
+    def _planned_again(self, definition: Definition) -> Program | None:
+        """The program of a definition, with a session of its own: that of the pipeline may be in use."""
+        known = self._replayed
+        if known is None or known.definition.explanation.layouts != definition.explanation.layouts:
+            known = self._replayed = self.former(definition)
+        return known

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from headwater.engine.comparison import DOUBLES_WITHIN, Difference, differences, has_doubles, unexplained
 from headwater.engine.frontiers import frontier_at
 from headwater.engine.functions import Function
-from headwater.engine.publication import Excluded
+from headwater.engine.publication import Base, Excluded
 from headwater.engine.remembered import Remembered, Since
 from headwater.errors import HeadwaterError, ViewFailed
 from headwater.log.port import Log
@@ -57,6 +57,8 @@ class Verification:
     Doubles may differ by `doubles_within`, relatively. `decided_by`: the rules that decided where SQL leaves the answer
     open. `excluded`: the records that were set aside because the view failed on them; both sides are without them.
     `since`: the first offset that counts, by topic and partition, of topics of which the view does not see everything.
+    `base`: set if the view remembers deleted records. Then it was not compared with plain Spark, but with a replay of
+    the records after the base, which start at `since`; what came before cannot be recomputed.
     """
 
     view: str
@@ -67,6 +69,7 @@ class Verification:
     decided_by: Sequence[str] = ()
     excluded: Sequence[Excluded] = ()
     since: Since = field(default_factory=dict)
+    base: Base | None = None
 
     @property
     def equal(self) -> bool:

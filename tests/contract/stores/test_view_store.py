@@ -12,11 +12,12 @@ import pytest
 from headwater.engine.opening import delete_state, open_blobs, open_store
 from headwater.engine.publication import BatchCommit, BatchStats, Excluded, Switch
 from headwater.engine.reading import Reader
+from headwater.engine.runs import load
 from headwater.engine.subscription import Subscription
 from headwater.engine.view_store import GRACE, HISTORY_AGE_MAX, REPLACED_KEPT, RETIRED_KEPT, ViewStore
 from headwater.errors import Fenced, InternalError, UsageError, ViewPositionGone
 from headwater.testing.clock import ManualClock
-from tests.unit.engine.samples import Driver, at, definition, stored, write, zset
+from tests.unit.engine.samples import Driver, at, content, definition, stored, write, zset
 
 ONE, TWO = zset((1, 1, "a", 1)), zset((2, 2, "b", 1))
 VIEWS = definition("v")
@@ -335,6 +336,65 @@ class TestSwitch:
         driver.store.take_over()
         with pytest.raises(Fenced):
             driver.store.switch(Switch(built.id, epoch, "two"))
+
+
+class TestBases:
+    def test_a_base_stays_as_it_was_when_it_was_taken(self, store: ViewStore, clock: ManualClock) -> None:
+        driver = Driver(store.address, clock=clock)
+        driver.publish({"v": ONE}, 1)
+        base = driver.store.take_base(driver.generation, driver.epoch, {"t": {0: 7}})
+        assert (base.batch, base.position, base.offsets) == (1, at(1), {"t": {0: 7}})
+        for number in range(2, 40):
+            driver.publish({"v": zset((number, number, "b", 1))}, number)
+        clock.advance(HISTORY_AGE_MAX + REPLACED_KEPT + GRACE)
+        driver.store.collect()
+        with driver.store.read() as look:
+            assert look.bases(driver.generation) == [base]
+            assert content(load(store.blobs, look.base_runs(base), ONE.schema)) == {(1, 1, "a"): 1}
+            assert look.bases(driver.generation + 1) == []
+        assert driver.store.bases(driver.generation) == [base]
+        driver.close()
+
+    def test_others_than_those_kept_go_with_their_files(self, store: ViewStore, clock: ManualClock) -> None:
+        driver = Driver(store.address, clock=clock)
+        bases = []
+        for number in range(1, 41):
+            driver.publish({"v": zset((number, number, "b", 1))}, number)
+            if number % 10 == 0:
+                bases.append(driver.store.take_base(driver.generation, driver.epoch, {}, [10, 20]))
+        assert driver.store.bases(driver.generation) == [bases[0], bases[1], bases[3]]
+        with driver.store.read() as look:
+            assert look.base_runs(bases[2]) == []
+            assert content(load(store.blobs, look.base_runs(bases[1]), ONE.schema)).total() == 20
+        driver.store.take_base(driver.generation, driver.epoch, {})
+        clock.advance(HISTORY_AGE_MAX + timedelta(minutes=1))
+        driver.publish({"v": zset((50, 50, "b", 1))}, 50)
+        driver.store.collect()
+        clock.advance(GRACE + REPLACED_KEPT)
+        driver.store.collect()
+        with driver.store.read() as look:
+            named = {run.file for run in look.runs(driver.generation)}
+            named |= {run.file for one in look.bases(driver.generation) for run in look.base_runs(one)}
+            changes = {run.file for change in look.changes(driver.generation, "v", 0) for run in change.runs}
+        assert {blob.name for blob in store.blobs.list()} == named | changes
+        driver.close()
+
+    def test_a_driver_that_was_fenced_takes_none(self, store: ViewStore) -> None:
+        driver = Driver(store.address)
+        driver.publish({"v": ONE})
+        store.take_over()
+        with pytest.raises(Fenced):
+            driver.store.take_base(driver.generation, driver.epoch, {})
+        assert store.bases(driver.generation) == []
+        driver.close()
+
+    def test_they_go_with_their_generation(self, store: ViewStore, clock: ManualClock) -> None:
+        driver = Driver(store.address, clock=clock)
+        driver.publish({"v": ONE})
+        driver.store.take_base(driver.generation, driver.epoch, {})
+        driver.store.delete_state()
+        assert store.bases(driver.generation) == []
+        driver.close()
 
 
 class TestCollect:

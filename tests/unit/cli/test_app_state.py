@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.engine.opening import open_store
 from headwater.log.embedded.log import EmbeddedLog
 from tests.unit.cli.app_sample import publish, write_application
 from tests.unit.cli.conftest import Run
@@ -40,6 +41,16 @@ def test_all_parts_of_an_operator_are_counted(headwater: Run, published: Path) -
         ("view", "revenue", 2, 1),
     ]
     assert page["generations"][0]["views"] == ["revenue"]
+
+
+def test_bases_are_listed(headwater: Run, published: Path) -> None:
+    (page,) = headwater("state", published, "--json").objects()
+    assert page["bases"] == []
+    with open_store(published.parent / "data" / "pipelines" / "shop") as store:
+        base = store.take_base(1, store.take_over(), {"orders": {0: 3}})
+    (page,) = headwater("state", published, "--json").objects()
+    assert [one["position"] for one in page["bases"]] == [str(base.position)] == ["7"]
+    assert "base at position 7, taken " in headwater("state", published).out
 
 
 def test_there_may_be_none(headwater: Run, app: Path) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from headwater.app import App
 from headwater.engine.comparison import Difference
+from headwater.engine.publication import Base
+from headwater.errors import HistoryGone
 from headwater.model.position import Position
 from headwater.spark.verification import Verification
 from tests.unit.cli.app_sample import publish, write_application
@@ -21,13 +23,39 @@ class Runtime:
     def __init__(self, differences: Sequence[Difference]) -> None:
         self._differences = differences
 
-    def defines(self, definition: object) -> bool:
+    def defines_view(self, definition: object, view: str) -> bool:
         return True
 
     def verify(
         self, view: str, content: object, position: Position, excluded: object, remembered: object
     ) -> Verification:
         return Verification(view, position, 2, self._differences)
+
+
+class Remembering(Runtime):
+    """Views remember records that are gone, and there may be a base to replay them from."""
+
+    def __init__(self, base: Base | None) -> None:
+        super().__init__([])
+        self._base = base
+
+    def verify(self, view: str, *_: object) -> Verification:
+        raise HistoryGone(view, ["topic 'orders', partition 0: offsets 0 to 2"])
+
+    def verify_from_base(self, view: str, content: object, position: Position, *_: object) -> Verification | None:
+        if self._base is None:
+            return None
+        return Verification(view, position, 2, [], since=self._base.offsets, base=self._base)
+
+
+class Changed(Runtime):
+    """No view is defined as it is published."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+
+    def defines_view(self, definition: object, view: str) -> bool:
+        return False
 
 
 @pytest.fixture
@@ -44,7 +72,7 @@ def differing(monkeypatch: pytest.MonkeyPatch, *differences: Difference) -> None
 def test_a_view_that_is_right(headwater: Run, app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     differing(monkeypatch)
     ran = headwater("verify", app)
-    assert (ran.code, ran.err) == (0, "1 view verified: it is right (doubles to within 1e-09 of their size).\n")
+    assert (ran.code, ran.err) == (0, "1 view verified: it is correct (doubles to within 1e-09 of their size).\n")
     assert ran.out.splitlines()[1].split() == ["revenue", "7", "2", "right"]
 
 
@@ -65,3 +93,35 @@ def test_ten_differences_are_enough(headwater: Run, app: Path, monkeypatch: pyte
     (one,) = headwater("verify", app, "--json").objects()
     assert (one["equal"], one["differences"], len(one["examples"])) == (False, 13, 10)
     assert one["examples"][0] == {"surplus": 1, "row": {"country": "0"}}
+
+
+def test_what_a_base_proves_is_said(headwater: Run, app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = Base(1, 1, Position.parse("5"), {"orders": {0: 3}}, 1_700_000_000_000_000)
+    monkeypatch.setattr(App, "plan", lambda _app, _step=None: Remembering(base))
+    ran = headwater("verify", app)
+    assert ran.code == 0
+    assert ran.out.splitlines()[1:] == [
+        "revenue         7     2  right since position 5",
+        "revenue: replayed from the base of 2023-11-14T22:13:20Z, at position 5; what came before cannot be recomputed",
+        "revenue: topic orders counts from offset 3 in partition 0",
+    ]
+    (one,) = headwater("verify", app, "--json").objects()
+    assert one["base"] == {"position": "5", "taken_at": "2023-11-14T22:13:20Z"}
+    assert one["since"] == {"orders": {"0": 3}}
+
+
+def test_without_a_base_there_is_no_verdict(headwater: Run, app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(App, "plan", lambda _app, _step=None: Remembering(None))
+    ran = headwater("verify", app)
+    assert ran.code == 1
+    assert "View 'revenue' can be neither proved nor disproved" in ran.err
+
+
+def test_a_view_that_has_changed_is_not_compared(headwater: Run, app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(App, "plan", lambda _app, _step=None: Changed())
+    ran = headwater("verify", app, "revenue")
+    assert (ran.code, ran.err.splitlines()[0]) == (
+        2,
+        "error: The definition of view 'revenue' has changed since it was built.",
+    )
+    assert headwater("verify", app).code == 1

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-FORMAT = 5
+FORMAT = 6
 """The format of the tables and of what is in them."""
 
 BUSY_SECONDS_MAX = 30.0
 """A transaction that writes waits for others for so long."""
 
-TABLES = ("generations", "runs", "published", "changes", "forgotten", "excluded", "followers", "homes")
+TABLES = ("generations", "runs", "published", "changes", "forgotten", "excluded", "followers", "homes", "bases",
+          "base_runs")  # fmt: skip
 """The tables of generations, beside the single row of `pipeline`."""
 
 _SCHEMA = """
@@ -54,6 +55,26 @@ CREATE TABLE runs (
     rows BIGINT NOT NULL,
     bytes BIGINT NOT NULL,
     PRIMARY KEY (generation, arrangement, file, section, low)
+) {keyed};
+CREATE TABLE bases (
+    generation BIGINT NOT NULL,
+    batch BIGINT NOT NULL,
+    position TEXT NOT NULL,
+    offsets TEXT NOT NULL,
+    taken_at BIGINT NOT NULL,
+    PRIMARY KEY (generation, batch)
+) {keyed};
+CREATE TABLE base_runs (
+    generation BIGINT NOT NULL,
+    batch BIGINT NOT NULL,
+    arrangement TEXT NOT NULL,
+    file TEXT NOT NULL,
+    section BIGINT NOT NULL,
+    low BIGINT NOT NULL,
+    high BIGINT NOT NULL,
+    rows BIGINT NOT NULL,
+    bytes BIGINT NOT NULL,
+    PRIMARY KEY (generation, batch, arrangement, file, section, low)
 ) {keyed};
 CREATE TABLE published (
     generation BIGINT NOT NULL,

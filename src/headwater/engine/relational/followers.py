@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.engine.arrangements import arrangement_of
+from headwater.engine.relational.bases import drop_bases
 from headwater.engine.relational.database import Transaction
 from headwater.engine.relational.look import home_of
 from headwater.engine.view_store import HELD_CHANGES
@@ -73,6 +74,7 @@ def forget_generations(tx: Transaction, before: int) -> int:
             continue
         for table in ("runs", "published", "changes", "forgotten", "excluded"):
             tx.execute(f"DELETE FROM {table} WHERE generation = ?", (number,))
+        drop_bases(tx, number)
         tx.execute("DELETE FROM generations WHERE id = ?", (number,))
         tx.execute("DELETE FROM homes WHERE home = ?", (number,))
         count += 1
@@ -82,6 +84,7 @@ def forget_generations(tx: Transaction, before: int) -> int:
 def _strip(tx: Transaction, generation: int, views: list[str]) -> None:
     """Leaves the content and the changes of some views, of which followers get the difference to what is there now."""
     tx.execute("UPDATE generations SET stripped = 1 WHERE id = ?", (generation,))
+    drop_bases(tx, generation)
     marks = ", ".join("?" * len(views))
     named = [arrangement_of(view) for view in views]
     tx.execute(f"DELETE FROM runs WHERE generation = ? AND arrangement NOT IN ({marks})", (generation, *named))

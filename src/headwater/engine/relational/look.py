@@ -10,7 +10,17 @@ from functools import lru_cache
 from typing import Any, cast
 
 from headwater.engine.definition import Definition
-from headwater.engine.publication import BatchStats, Excluded, Generation, Hold, Publication, Status, ViewChange, Wish
+from headwater.engine.publication import (
+    Base,
+    BatchStats,
+    Excluded,
+    Generation,
+    Hold,
+    Publication,
+    Status,
+    ViewChange,
+    Wish,
+)
 from headwater.engine.relational.database import Transaction
 from headwater.engine.runs import Run
 from headwater.model.position import Position
@@ -122,6 +132,18 @@ class DatabaseLook:
         )
         return [Hold(*row) for row in self._tx.execute(query)]
 
+    def bases(self, generation: int) -> list[Base]:
+        query = "SELECT generation, batch, position, offsets, taken_at FROM bases WHERE generation = ? ORDER BY batch"
+        return [
+            Base(number, batch, Position.parse(position), _offsets(offsets), at)
+            for number, batch, position, offsets, at in self._tx.execute(query, (generation,))
+        ]
+
+    def base_runs(self, base: Base) -> list[Run]:
+        columns = "arrangement, file, section, low, high, rows, bytes"
+        query = f"SELECT {columns} FROM base_runs WHERE generation = ? AND batch = ?"
+        return [Run(*row) for row in self._tx.execute(query, (base.generation, base.batch))]
+
     def home(self, generation: int, view: str) -> int:
         return home_of(self._tx, generation, view)
 
@@ -165,6 +187,12 @@ class NoLook:
     def holds(self) -> list[Hold]:
         return []
 
+    def bases(self, generation: int) -> list[Base]:
+        return []
+
+    def base_runs(self, base: Base) -> list[Run]:
+        return []
+
     def home(self, generation: int, view: str) -> int:
         return generation
 
@@ -173,6 +201,11 @@ def home_of(tx: Transaction, generation: int, view: str) -> int:
     """As `Look.home`."""
     row = tx.execute("SELECT home FROM homes WHERE generation = ? AND view = ?", (generation, view)).fetchone()
     return generation if row is None else int(row[0])
+
+
+def _offsets(text: str) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[str, int]] = json.loads(text)
+    return {topic: {int(partition): offset for partition, offset in one.items()} for topic, one in found.items()}
 
 
 @lru_cache(maxsize=16)

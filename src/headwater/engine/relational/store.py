@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import threading
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
 from headwater.engine.blobs import Blobs
 from headwater.engine.definition import Definition
 from headwater.engine.manifest import Manifest, replacement
-from headwater.engine.publication import BatchCommit, Collected, Excluded, Generation, Switch, Wish
+from headwater.engine.publication import Base, BatchCommit, Collected, Excluded, Generation, Switch, Wish
+from headwater.engine.relational.bases import take_base
 from headwater.engine.relational.database import TABLES, Database, Transaction, Waker
 from headwater.engine.relational.followers import forget_changes, forget_generations, hold, release
 from headwater.engine.relational.look import DatabaseLook, NoLook
@@ -225,6 +226,13 @@ class RelationalViewStore(ViewStore):
         with database.write() as tx:
             return hold(tx, follower, view, places, batch)
 
+    def take_base(
+        self, generation: int, epoch: int, offsets: Mapping[str, Mapping[int, int]], kept: Collection[int] = ()
+    ) -> Base:
+        with self._database.write() as tx:
+            self._check_epoch(tx, epoch)
+            return take_base(tx, generation, offsets, kept, self._clock.now())
+
     def release(self, kept: Mapping[str, str]) -> None:
         with self._database.write() as tx:
             release(tx, kept)
@@ -353,4 +361,5 @@ def _add_excluded(tx: Transaction, generation: int, excluded: Sequence[Excluded]
 
 
 def _named_files(tx: Transaction) -> set[str]:
-    return {file for (file,) in tx.execute("SELECT file FROM runs UNION SELECT file FROM changes")} - {""}
+    named = "SELECT file FROM runs UNION SELECT file FROM changes UNION SELECT file FROM base_runs"
+    return {file for (file,) in tx.execute(named)} - {""}

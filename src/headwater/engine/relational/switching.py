@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from headwater.engine.publication import Switch
+from headwater.engine.relational.bases import drop_bases
 from headwater.engine.relational.database import Transaction
 from headwater.engine.relational.look import DatabaseLook
 from headwater.errors import InternalError
@@ -55,6 +56,7 @@ def discard(tx: Transaction, generation: int) -> None:
         raise InternalError(f"Generation {generation} is not being built.")
     for table in ("runs", "published", "changes", "forgotten", "excluded"):
         tx.execute(f"DELETE FROM {table} WHERE generation = ?", (generation,))
+    drop_bases(tx, generation)
 
 
 def promote(tx: Transaction, generation: int, position: Position, now: int) -> None:

@@ -191,5 +191,5 @@ def _group(name: str, rows: Sequence[tuple[int, int | None]], names: Mapping[int
 
 
 def _kind(text: str) -> FollowerKind:
-    kinds: dict[str, FollowerKind] = {"pipeline": "pipeline", "sink": "sink", "capture": "capture"}
+    kinds: dict[str, FollowerKind] = {"pipeline": "pipeline", "base": "base", "sink": "sink", "capture": "capture"}
     return kinds.get(text, "group")

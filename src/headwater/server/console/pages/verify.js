@@ -43,8 +43,9 @@ function outcome({ status, result, started_at: started }, busy) {
   if (!result) return h("span", { class: "muted" }, "Never verified. It runs the view's SQL as a batch query over the log and compares every row.");
   return [
     badge(result.equal ? "right" : "differs", result.equal ? "good" : "bad"),
-    result.equal ? ` ${counted(result.rows, "row")} equal to the batch query at position ${result.position}, ` : ` ${counted(result.differences, "row")} of ${count(result.rows)} at position ${result.position}, `,
+    result.equal ? ` ${counted(result.rows, "row")} equal to the ${result.base ? `replay from position ${result.base.position}` : "batch query"} at position ${result.position}, ` : ` ${counted(result.differences, "row")} of ${count(result.rows)} at position ${result.position}, `,
     time(result.verified_at),
+    result.base && h("div", { class: "muted" }, `The view remembers records that the log has deleted. What it made of them cannot be recomputed; everything after the base at position ${result.base.position} was replayed.`),
     // Results that were kept by an older version have neither of these.
     result.excluded?.length > 0 && h("div", { class: "muted" }, `Without ${counted(result.excluded.length, "record")} that the view failed on: ${result.excluded.slice(0, 3).map((one) => `${one.topic}, partition ${one.partition}, offset ${one.offset}`).join("; ")}${result.excluded.length > 3 ? "; …" : ""}.`),
     result.decided_by?.length > 0 && h("div", { class: "muted" }, `Where SQL leaves the answer open: ${result.decided_by.join("; ")}.`),
