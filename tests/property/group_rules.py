@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from headwater.errors import Fenced, RecordsGone, UnknownGroup, UnknownTopic
+from headwater.errors import Fenced, RecordsGone, TombstonesGone, UnknownGroup, UnknownTopic
 from headwater.log.port import Start
 from headwater.log.reading import Batch
 from tests.property.group_model import GroupModel, MemberModel, Place
@@ -238,7 +238,7 @@ class GroupRules(LogUnderTest):
         assert not missing
         self._watch(group, name)
         for gone in consumer.gone[told:]:
-            self._miss(member, gone)
+            self._miss(member, gone, batch)
         assert raised == (member.on_gone == "fail" and len(consumer.gone) > told)
         if batch is not None:
             self._receive(member, batch)
@@ -249,10 +249,17 @@ class GroupRules(LogUnderTest):
                 assert claim.next >= partition.start
                 assert [entry for entry in partition.kept() if entry.offset >= claim.next] == []
 
-    def _miss(self, member: MemberModel, gone: RecordsGone) -> None:
+    def _miss(self, member: MemberModel, gone: RecordsGone, batch: Batch | None) -> None:
         place = self.place(gone.topic, gone.partition)
         partition = self.model.place(place)
         assert partition is not None
+        if isinstance(gone, TombstonesGone):
+            dropped = partition.history[gone.first : gone.last + 1]
+            assert all(entry.deleted and entry.offset in partition.removed for entry in dropped)
+            assert gone.first >= member.claims[place].next
+            if member.on_gone == "earliest" and (batch is None or self.place(batch.topic, batch.partition) != place):
+                member.claims[place].next = gone.last + 1
+            return
         assert (gone.first, gone.last) == (member.claims[place].next, partition.start - 1)
         assert gone.count == gone.last - gone.first + 1
         if member.on_gone == "earliest":

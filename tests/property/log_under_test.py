@@ -307,6 +307,7 @@ class LogUnderTest(RuleBasedStateMachine):
                         partition = topic.partitions[place[1]]
                         offset = group.offsets[place] or 0
                         behind, gone = partition.end - max(offset, partition.start), max(0, partition.start - offset)
+                        gone += len(self._missed_tombstones(log, name, topic.name, partition, place[1], offset))
                         holder = group.holders.get(place)
                         expected[name, topic.name, place[1]] = (offset, partition.end, behind, gone, holder)
         assert {
@@ -314,6 +315,20 @@ class LogUnderTest(RuleBasedStateMachine):
             for lag in log.lag()
         } == expected
         assert log.groups() == sorted(self.model.groups)
+
+    @staticmethod
+    def _missed_tombstones(
+        log: EmbeddedLog, group: str, topic: str, partition: PartitionModel, number: int, offset: int
+    ) -> list[int]:
+        """The tombstones that a group has still to pass, and that were dropped, as the log says it."""
+        found = [
+            missed
+            for one in log.followers.missed(group)
+            if (one.kind, one.topic, one.partition) == ("group", topic, number)
+            for missed in range(max(one.first, offset, partition.start), one.last + 1)
+        ]
+        assert all(partition.history[missed].deleted and missed in partition.removed for missed in found)
+        return found
 
 
 def _with_maps(row: Mapping[str, object]) -> dict[str, object]:

@@ -20,6 +20,8 @@ from headwater.model.durations import Duration, duration_of, seconds_of
 from headwater.system.background import Background
 
 RENEWALS_PER_LEASE = 3
+_END = 1 << 62
+"""After every offset."""
 TOPICS_NOTICED_SECONDS = 1.0
 """Within this time, a waiting consumer notices new topics that match its patterns, and changes in its group."""
 
@@ -31,6 +33,9 @@ class Consumer:
     something delivered from them is uncommitted, unless that lasts longer than a lease. A member that lost uncommitted
     records, because it was thought dead or took too long, gets `Fenced` from its next commit: nothing is committed, and
     it continues from the last commit with what it claims then. Use it from one thread.
+
+    `gone` lists what was deleted before it was read, records by retention and tombstones by compaction, if `on_gone`
+    lets the consumer continue.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class Consumer:
         self._changed_at: float | None = None
         self._closing = threading.Event()
         self.gone: list[RecordsGone] = []
+        self._told: set[tuple[tuple[int, int], int]] = set()
         self._settle(in_use=())
         self._renewer = Background("lease", self._keep_lease).start()
 
@@ -161,13 +167,28 @@ class Consumer:
             claim = self._claims[place]
             self._readers[place] = self._open_reader(claim.topic, claim.partition)
         try:
-            return self._readers[place].read(self._next[place])
+            batch = self._readers[place].read(self._next[place])
         except RecordsGone as gone:
             self.gone.append(gone)
             if self._on_gone == "fail":
                 raise
             self._next[place] = gone.last + 1
             return self._read(place)
+        if self._claims[place].topic.settings.cleanup == "compact":
+            self._tell_tombstones(place, _END if batch is None else batch.next_offset, passes=batch is None)
+        return batch
+
+    def _tell_tombstones(self, place: tuple[int, int], end: int, *, passes: bool) -> None:
+        """Reports tombstones that would have been read next and are not there. `passes` them if nothing comes after."""
+        for gone in self._membership.missed(place, self._next[place], end):
+            if self._on_gone == "fail":
+                self.gone.append(gone)
+                raise gone
+            if (place, gone.first) not in self._told:
+                self._told.add((place, gone.first))
+                self.gone.append(gone)
+            if passes:
+                self._next[place] = gone.last + 1
 
     def _tend(self) -> None:
         """Takes and gives back partitions when the group's division changed, now or as soon as it may."""

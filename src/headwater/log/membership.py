@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from headwater.errors import TombstonesGone
 from headwater.log.topic import Topic
 
 Place = tuple[int, int]
@@ -48,6 +49,12 @@ class Membership(Protocol):
 
     def offsets(self) -> Mapping[Place, int]:
         """Up to where each partition that this member claims is committed."""
+
+    def missed(self, place: Place, first: int, end: int) -> Sequence[TombstonesGone]:
+        """Tombstones of a partition that were dropped before the group had read them, from an offset on up to another.
+
+        None for a log that does not know.
+        """
 
     def keep(self) -> bool:
         """Prolongs the lease, and ends the leases that are over; whether there were any."""

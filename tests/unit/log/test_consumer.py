@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import Fenced, UsageError
+from headwater.errors import Fenced, TombstonesGone, UsageError
 from headwater.log.consumer import Consumer
 from headwater.log.embedded.log import EmbeddedLog
+from headwater.log.lag import LagLimits
 from headwater.testing.clock import ManualClock
 
 AT_ONCE = timedelta(0)
@@ -233,3 +234,57 @@ def test_threads_that_come_and_go_leave_no_connection_open(log: EmbeddedLog) -> 
     for _ in range(20):
         run()
     assert len(list(Path("/proc/self/fd").iterdir())) <= before + 2
+
+
+class TestMissedTombstones:
+    """Compaction has dropped tombstones, over a topic's limit, that a group had not read."""
+
+    @pytest.fixture
+    def log(self, tmp_path: Path) -> Iterator[EmbeddedLog]:
+        clock = ManualClock()
+        with EmbeddedLog(tmp_path, durability="os", upkeep=False, clock=clock) as log:
+            log.create("rows", "id bigint, v int", key="id", cleanup="compact")
+            log.append("rows", [{"id": 1, "v": 1}, {"id": 2, "v": 1}, {"id": 3, "v": 1}])
+            with log.consumer("rows", group="copy") as consumer:
+                assert deliver(consumer) == [1, 2, 3]
+                consumer.commit()
+            log.append("rows", [{"id": 4, "v": 1}])
+            log.delete("rows", [{"id": 1}, {"id": 2}])
+            log.seal("rows")
+            clock.advance(timedelta(days=9))
+            log.compact("rows")
+            assert [record.offset for record in log.read("rows")] == [2, 3]
+            yield log
+
+    def test_the_group_is_told_and_lag_raises_an_alarm(self, log: EmbeddedLog) -> None:
+        (lag,) = log.lag("copy")
+        assert (lag.offset, lag.gone) == (3, 2)
+        assert "2 records were deleted before they were read" in lag.alarms(LagLimits())
+        with log.consumer("rows", group="copy") as consumer:
+            for _ in range(2):
+                with pytest.raises(TombstonesGone, match=r"2 tombstones, offsets 4 to 5, .*hold_age_max is 7d") as told:
+                    consumer.poll(AT_ONCE)
+                assert (told.value.topic, told.value.partition, told.value.count) == ("rows", 0, 2)
+
+    def test_it_can_continue_and_is_told_once(self, log: EmbeddedLog) -> None:
+        with log.consumer("rows", group="copy", on_gone="earliest") as consumer:
+            assert deliver(consumer) == [4]
+            assert [(gone.first, gone.last) for gone in consumer.gone] == [(4, 5)]
+            consumer.commit()
+            log.append("rows", [{"id": 5, "v": 1}])
+            assert deliver(consumer) == [5]
+            assert len(consumer.gone) == 1
+        assert log.lag("copy")[0].gone == 0
+
+    def test_a_group_that_begins_again_or_is_new_missed_nothing(self, log: EmbeddedLog) -> None:
+        with log.consumer("rows", group="new") as consumer:
+            assert deliver(consumer) == [3, 4]
+        log.reset_group("copy", "earliest")
+        assert log.followers.missed() == []
+        with log.consumer("rows", group="copy") as consumer:
+            assert deliver(consumer) == [3, 4]
+
+    def test_nothing_is_left_of_a_group_that_is_deleted(self, log: EmbeddedLog) -> None:
+        assert [one.follower for one in log.followers.missed()] == ["copy"]
+        log.delete_group("copy")
+        assert log.followers.missed() == []

@@ -28,6 +28,8 @@ from headwater.system.clock import Clock
 from headwater.system.names import check_name
 from headwater.system.sqlite import Connection
 
+_FORGET_MISSED = "DELETE FROM missed WHERE kind = 'group' AND follower = ?"
+
 
 class GroupAdmin:
     """See `Log` for the contracts."""
@@ -110,6 +112,8 @@ class GroupAdmin:
                 "WHERE group_name = ? AND topic_id = ? AND partition = ?",
                 [(move.after, self._clock.now(), epoch, group, *place) for place, move in moves],
             )
+            # The one who moves a group has decided what becomes of what it had missed.
+            tx.executemany(f"{_FORGET_MISSED} AND topic_id = ? AND partition = ?", [(group, *one) for one, _ in moves])
             changed(tx, group)
         self._wake.touch()
         return [move for _, move in moves]
@@ -120,6 +124,7 @@ class GroupAdmin:
             self._check_idle(tx, group, force=force)
             for table, column in (("members", "group_name"), ("claims", "group_name"), ("groups", "name")):
                 tx.execute(f"DELETE FROM {table} WHERE {column} = ?", (group,))
+            tx.execute(_FORGET_MISSED, (group,))
         self._wake.touch()
 
     def _topics(self, wanted: Sequence[str]) -> list[tuple[Topic, bool]]:

@@ -33,9 +33,19 @@ def lag_of(
             raise UnknownGroup(group)
         found = []
         for name, topic_id, partition, member, offset, start, end in rows:
-            place = (topics[topic_id], partition, member, offset or 0, start, end, max(0, start - (offset or 0)))
+            gone = max(0, start - (offset or 0)) + _tombstones(tx, name, topic_id, partition, max(offset or 0, start))
+            place = (topics[topic_id], partition, member, offset or 0, start, end, gone)
             found.append(lag_at(tx, name, "group", *place, now, received_at))
     return found
+
+
+def _tombstones(tx: Connection, group: str, topic_id: int, partition: int, offset: int) -> int:
+    """How many tombstones a group has still to pass that were dropped before it has read them."""
+    query = (
+        "SELECT coalesce(sum(last_offset - max(first_offset, ?) + 1), 0) FROM missed WHERE follower = ?"
+        " AND kind = 'group' AND topic_id = ? AND partition = ? AND last_offset >= ?"
+    )
+    return int(tx.execute(query, (offset, group, topic_id, partition, offset)).fetchall()[0][0])
 
 
 def lag_at(

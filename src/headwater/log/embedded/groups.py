@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from headwater.errors import Fenced, UnknownGroup
+from headwater.errors import Fenced, TombstonesGone, UnknownGroup
 from headwater.log.catalog import Catalog
 from headwater.log.embedded.segments import partition_range
 from headwater.log.membership import Claim, Place
@@ -93,6 +93,18 @@ class CatalogMembership:
         """Up to where each partition that this member claims is committed."""
         with self._catalog.read() as tx:
             return {claim.place: claim.offset for claim in self._claims(tx)}
+
+    def missed(self, place: Place, first: int, end: int) -> list[TombstonesGone]:
+        """See `Membership`."""
+        topic = self._topics[place[0]].name
+        with self._catalog.read() as tx:
+            rows = tx.execute(
+                "SELECT max(first_offset, ?), min(last_offset, ?), reason FROM missed WHERE follower = ?"
+                " AND kind = 'group' AND topic_id = ? AND partition = ? AND last_offset >= ? AND first_offset < ?"
+                " ORDER BY first_offset",
+                (first, end - 1, self.group, *place, first, end),
+            ).fetchall()
+        return [TombstonesGone(topic, place[1], *row) for row in rows]
 
     def keep(self) -> bool:
         """Prolongs the lease, and ends the leases that are over; whether there were any."""
