@@ -21,6 +21,7 @@ from headwater.errors import RecordFailed
 from headwater.server.service import Running
 from tests.console.alerting import alarm
 from tests.console.chromium import chromium
+from tests.console.followed import follow
 from tests.console.stage import Stage, empty_stage, staged
 from tests.console.sunk import sunk
 
@@ -53,7 +54,19 @@ PAGES = {
     "pipelines": "pipelines",
     "send": "send/page_views",
 }
-EMPTY = ("flow", "topics", "views", "groups", "sinks", "alerts", "dead-letters", "capture", "pipelines", "send")
+EMPTY = (
+    "flow",
+    "topics",
+    "views",
+    "groups",
+    "followers",
+    "sinks",
+    "alerts",
+    "dead-letters",
+    "capture",
+    "pipelines",
+    "send",
+)
 WRONG = {
     "flow": "flow",
     "topic": "topics/nope",
@@ -112,6 +125,8 @@ def with_data(browser: Browser, stage: Stage) -> None:
         camera.take("group-move", PAGES["group"], lambda page: page.get_by_role("button", name="Preview").click())
         camera.take("query", "query", ask)
         camera.take("keys", "flow", lambda page: page.keyboard.press("?"))
+        follow(stage)
+        camera.take("followers", "followers")
         for name in PHONE:
             phone.take(f"phone-{name}", PAGES[name])
     camera.close()

@@ -13,7 +13,7 @@ from headwater.cli.failures import ALARM
 from headwater.cli.output import Column, alarm, count, folding, number, print_json, print_table, say
 from headwater.cli.places import parse_start
 from headwater.cli.quantities import format_age, format_size, parse_size
-from headwater.errors import UnknownGroup, UsageError
+from headwater.errors import UnknownFollower, UnknownGroup, UsageError
 from headwater.log.groups import OffsetReset
 from headwater.log.lag import RISK_ALARM, Lag, LagLimits
 from headwater.log.port import Start
@@ -225,10 +225,7 @@ def release(
     with open_existing(directory) as log:
         found = log.followers.find(follower)
         if found is None:
-            known = [one.name for one in log.followers.all() if one.kind != "group"]
-            raise UsageError(
-                f"There is no follower {follower!r}.", hint=f"There are: {', '.join(known[:10]) or 'none'}."
-            )
+            raise UnknownFollower(follower, [one.name for one in log.followers.all() if one.kind != "group"])
         ask(f"{found.kind.capitalize()} {follower} reads {', '.join(found.since) or 'nothing'}. Remove it?", yes=yes)
         log.followers.release([follower])
     say(f"Nothing is kept for {follower} anymore.")

@@ -10,6 +10,7 @@ import { alerts } from "./pages/alerts.js";
 import { capture } from "./pages/capture.js";
 import { deadLetters } from "./pages/dead_letters.js";
 import { flow } from "./pages/flow.js";
+import { followers } from "./pages/followers.js";
 import { group, groups } from "./pages/groups.js";
 import { pipelines } from "./pages/pipelines.js";
 import { query } from "./pages/query.js";
@@ -28,6 +29,7 @@ const PAGES = [
   { name: "views", text: "Views", list: views, one: view },
   { name: "query", text: "Query", list: query },
   { name: "groups", text: "Groups", list: groups, one: group },
+  { name: "followers", text: "Followers", list: followers },
   { name: "sinks", text: "Sinks", list: sinks, one: sink },
   { name: "alerts", text: "Alerts", list: alerts },
   { name: "dead-letters", text: "Dead letters", list: deadLetters, one: deadLetters },
