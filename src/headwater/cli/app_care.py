@@ -118,7 +118,8 @@ def _print_verifications(found: Sequence[Verification]) -> None:
             )
         for topic, since in one.since.items():
             offsets = ", ".join(f"{offset} in partition {partition}" for partition, offset in since.items())
-            print_line(f"{one.view}: topic {topic} counts from offset {offsets}")
+            counts = "counts" if one.base is None else "is proved"
+            print_line(f"{one.view}: topic {topic} {counts} from offset {offsets}")
         for rule in one.decided_by:
             print_line(f"{one.view}: SQL leaves this open: {rule}")
 

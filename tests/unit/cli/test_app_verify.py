@@ -103,7 +103,7 @@ def test_what_a_base_proves_is_said(headwater: Run, app: Path, monkeypatch: pyte
     assert ran.out.splitlines()[1:] == [
         "revenue         7     2  right since position 5",
         "revenue: replayed from the base of 2023-11-14T22:13:20Z, at position 5; what came before cannot be recomputed",
-        "revenue: topic orders counts from offset 3 in partition 0",
+        "revenue: topic orders is proved from offset 3 in partition 0",
     ]
     (one,) = headwater("verify", app, "--json").objects()
     assert one["base"] == {"position": "5", "taken_at": "2023-11-14T22:13:20Z"}
