@@ -103,11 +103,25 @@ class Sources:
             numbers = [Expressions(self._dice, side.scope).value("bigint", 0) for side in (left, right)]
             condition, equal = f"({numbers[0]} + {self.subqueries.total(other)}) = {numbers[1]}", True
             reads |= other.reads
+        condition += self._near(left, right)
         rows = left.rows * right.rows // (5 if equal else 1) + left.rows + right.rows
         scope = left.scope + right.scope
         if kind in ("LEFT SEMI JOIN", "LEFT ANTI JOIN"):
             rows, scope = left.rows, left.scope
         return Source(f"{left.sql} {kind} {right.sql} ON {condition}", scope, rows, reads)
+
+    def _near(self, left: Source, right: Source) -> str:
+        """Now and then a condition that two times of a join are close to each other."""
+        times = [Expressions(self._dice, side.scope).of("timestamp") for side in (left, right)]
+        if not all(times) or self._dice.random() >= 0.2:
+            return ""
+        one, other = (self._dice.choice(columns).sql for columns in times)
+        limits = (
+            f"{one} BETWEEN {other} - INTERVAL 30 MINUTES AND {other} + INTERVAL 1 DAY",
+            f"{one} - {other} <= INTERVAL 1 HOUR AND {one} >= {other}",
+            f"{one} < {other} + INTERVAL 45 MINUTES",
+        )
+        return f" AND {self._dice.choice(limits)}"
 
     def _exploded(self, found: Source) -> Source:
         arrays = [one for one in found.scope if one.kind == "array<string>"]

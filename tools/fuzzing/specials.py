@@ -11,7 +11,7 @@ from random import Random
 from typing import TypeAlias
 
 from tools.fuzzing.aggregations import Aggregations
-from tools.fuzzing.expressions import OPAQUE, Column, Expressions
+from tools.fuzzing.expressions import EXACT, OPAQUE, Column, Expressions
 from tools.fuzzing.forms import Forms, column, reading
 from tools.fuzzing.relations import Relation, Source, constant
 from tools.fuzzing.sources import Sources
@@ -117,11 +117,12 @@ class Specials(Forms):
         for _ in range(_TRIES):
             (given, scope), (inner, within) = self._one(depth), self._one(0)
             kind = self._dice.choice(("timestamp", "timestamp", "date", "bigint", "double", "string"))
-            if scope.of(kind) and within.of(kind) and not given.where and not inner.where:
+            moments = [each.of(kind, noise=EXACT) for each in (scope, within)]
+            if all(moments) and not given.where and not inner.where:
                 break
         else:
             return self._newest(depth, last=last)
-        one, other = self._dice.choice(scope.of(kind)).sql, self._dice.choice(within.of(kind)).sql
+        one, other = (self._dice.choice(columns).sql for columns in moments)
         match = f"MATCH_CONDITION ({one} {self._dice.choice(('>=', '>=', '>', '<=', '<'))} {other})"
         key = self._sources.subqueries.key(given, inner)
         conditions = [key] if key and self._dice.random() < 0.9 else []
