@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -98,10 +99,17 @@ def order(client: httpx.Client, number: int) -> str:
     return position
 
 
+def _answers(client: httpx.Client, url: str) -> bool:
+    return client.get(url).status_code != 504
+
+
 def revenue(client: httpx.Client, position: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for country in ("DE", "FR"):
-        answer = client.get(f"/views/revenue/rows/{country}?at_least={position}&wait=60")
+        url = f"/views/revenue/rows/{country}?at_least={position}&wait=60"
+        # Spark may take longer to start than a request may wait.
+        until(partial(_answers, client, url))
+        answer = client.get(url)
         assert answer.status_code in (200, 404), answer.text
         found |= {row["country"]: row["revenue"] for row in answer.json().get("rows", ())}
     return found

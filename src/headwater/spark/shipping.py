@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import zipfile
 from pathlib import Path
 
@@ -14,10 +13,9 @@ _MODULES = "*.py"
 
 def ship(context: SparkContext) -> None:
     """Gives the package as it is here to all workers of a Spark that is not in this process, those to come as well."""
-    with tempfile.TemporaryDirectory(prefix="headwater-") as folder:
-        path = Path(folder) / f"{PACKAGE.name}.zip"
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            for module in sorted(PACKAGE.rglob(_MODULES)):
-                archive.write(module, Path(PACKAGE.name) / module.relative_to(PACKAGE))
-        # It is copied to where executors get it from.
-        context.addPyFile(str(path))
+    # Executors get the file from where it is; Spark removes this directory when it ends.
+    path = Path(context._temp_dir) / f"{PACKAGE.name}.zip"  # noqa: SLF001
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for module in sorted(PACKAGE.rglob(_MODULES)):
+            archive.write(module, Path(PACKAGE.name) / module.relative_to(PACKAGE))
+    context.addPyFile(str(path))
