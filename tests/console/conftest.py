@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
+from headwater.server.queries import pool
 from tests.console.chromium import chromium
 from tests.console.stage import Stage, staged
 
@@ -45,6 +46,12 @@ def page(browser: Browser) -> Iterator[Page]:
     yield opened
     context.close()
     assert problems == []
+
+
+@pytest.fixture(autouse=True)
+def no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few pages ask queries: for the others, the server need not get processes ready."""
+    monkeypatch.setattr(pool, "WARM_UP_AFTER_SECONDS", 3600.0)
 
 
 @pytest.fixture
