@@ -76,7 +76,7 @@ ACTIONS = (
            f"hand, deletes {EDITED_ROWS}, and invents one. An audit finds the rows and repairs exactly those.", True),
     Action("empty-report", "Empty the search table", "TRUNCATE: the search finds nothing, until an audit has put all "
            "rows back.", True),
-    Action("deny-report", "Block the report database", "All its sessions end, and nobody can connect for "
+    Action("deny-report", "Block the reports", "All its sessions end, and nobody can connect for "
            f"{REPORTS_DOWN_SECONDS:.0f} s. Views and other sinks don't wait for it.", True),
     Action("restore-report", "Restore an old backup", f"A copy from {BACKUP_AGE_SECONDS:.0f} s ago replaces the report "
            "database. Its sinks notice that it went back, and bring what it lacks.", True),
@@ -272,8 +272,6 @@ class Incidents:
             otherwise = f"The target of {name} could not be audited in time."
             self._until(partial(self._audited, incident, name, repair=repaired), otherwise, every=AUDIT_RETRY_SECONDS)
         incident.audited_seconds = incident.seconds
-        if repaired:
-            incident.recovered_seconds = incident.audited_seconds
 
     def _look(self, incident: Incident, view: str, asked: dict[str, int]) -> None:
         """Notes the verdict of a view, once there is one that speaks of the incident's position or a later one."""
