@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from headwater.log.port import Log
 from tools.fuzzing.times import Times, is_source, move
-from tools.fuzzing.topics import TopicPlan
+from tools.fuzzing.topics import MAP, TopicPlan
 
 Row: TypeAlias = Mapping[str, object]
 IDLE = "idle"
@@ -106,8 +106,13 @@ class Changes:
         return () if self._times is None else tuple((_moved(*one),) for one in self._times.first())
 
     def filling(self) -> Commit:
-        """Rows for all topics, so that most views have some."""
+        """Rows for all topics, so that most views have some; among their maps are those that have nulls inside."""
         rows = {topic: [self._new(topic) for _ in range(self._dice.randint(4, 14))] for topic in self._topics}
+        for topic, found in rows.items():
+            for name in (name for name, kind in topic.columns if kind == MAP):
+                # From the last row on, which no other row of the same key replaces.
+                maps = topic.domain(name)
+                found[:] = [{**row, name: maps[(place - len(found)) % len(maps)]} for place, row in enumerate(found)]
         return tuple(self._append(topic, found) for topic, found in rows.items())
 
     def _of(self, topic: TopicPlan) -> list[Change]:

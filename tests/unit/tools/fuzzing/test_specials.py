@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from headwater.testing.disk import seeded
+from tools.fuzzing.changes import Changes
 from tools.fuzzing.plans import COMPILED_EVERY
 from tools.fuzzing.relations import history_relations, topic_relation
 from tools.fuzzing.seeds import VIEWS
@@ -56,6 +57,17 @@ def test_a_round_that_is_compiled_has_a_map_as_a_key(seed: int) -> None:
 def test_every_round_has_a_column_of_maps_and_one_of_timestamps(kind: str) -> None:
     for seed in range(100):
         assert kind in {each for topic in random_topics(seeded(seed)) for _, each in topic.columns}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_column_of_maps_has_one_with_a_null_inside(seed: int) -> None:
+    dice = seeded(seed)
+    topics = random_topics(dice)
+    rows = {change.topic: change.rows for change in Changes(dice, topics).filling()}
+    for topic in topics:
+        for name in (name for name, kind in topic.columns if kind == MAP):
+            held = {tuple(row[part] for part in topic.key) or place: row for place, row in enumerate(rows[topic.name])}
+            assert any(isinstance(row[name], dict) and None in row[name].values() for row in held.values())
 
 
 def test_a_key_of_maps_is_mostly_a_column() -> None:
