@@ -16,6 +16,8 @@ from headwater.engine.definition import Definition
 from headwater.engine.following import Following, OnGone
 from headwater.engine.frontiers import frontier_at
 from headwater.engine.isolation import isolate, shortened
+from headwater.engine.judging import Judged, Judging
+from headwater.engine.lateness import LateRule
 from headwater.engine.manifest import Size
 from headwater.engine.opening import open_store
 from headwater.engine.publication import BatchCommit, BatchStats, Excluded, Generation
@@ -153,6 +155,7 @@ class Pipeline:
             lane.promotes,
         )
         self._excluded = self.store.excluded(self.generation.id)
+        self._judging = self._judge()
         self._cutter = log.cutter(program.topics)
         self._on_gone = on_gone
         self._following = Following(log, name_of(address), program.topics, on_gone)
@@ -213,6 +216,7 @@ class Pipeline:
         """Continues with another program, whose generation readers see now, and perhaps `adopts` state of this one."""
         former, self._program, self.generation = self.generation, program, generation
         self._excluded = self.store.excluded(generation.id)
+        self._judging = self._judge()
         self._cutter = self._log.cutter(program.topics)
         self._following = Following(self._log, name_of(self.store.address), program.topics, self._on_gone)
         if adopts:
@@ -248,7 +252,7 @@ class Pipeline:
             self._following.skip_gone(self._cutter, self.position)
             return replace(self._advance(to := self._cut(end), end.joined(to.end)), missed=missed)
         self.generation = self.store.open_generation(self._program.fingerprint, self._program.definition, fresh=True)
-        self._excluded = []
+        self._excluded, self._judging = [], self._judge()
         self._hold()
         return replace(self._advance(Cut(START), end), missed=missed)
 
@@ -257,12 +261,20 @@ class Pipeline:
         self._following.hold(self.generation, now=True)
         self._following.begin(self._cutter, self.generation)
 
+    def _judge(self) -> Judging:
+        """What tells late records of the program's topics."""
+        topics = self._program.definition.topics
+        rules = {name: LateRule.from_json(name, topic.late) for name, topic in topics.items() if topic.late}
+        return Judging(self._log, rules, self.store.judged(self.generation.id) if rules else {})
+
     def _release_old(self) -> None:
         self._following.keep_only([one.id for one in self.store.generations() if one.status != "retired"])
 
     def _advance(self, to: Cut, end: Position) -> Progress:
         began = time.monotonic()
-        batch = self._batch(to)
+        self._judging.check(to.forgotten)
+        judged, late = self._judging.judge(self.position, to.end)
+        batch = replace(self._batch(to), late=late)
         try:
             notes = self._program.run(batch)
         except ViewFailed as failure:
@@ -270,7 +282,7 @@ class Pipeline:
         if to.records and not self._log.compacted(self._program.topics) <= to.end:
             # Compaction overtook the reading and may have taken records away: the batch has to reach further.
             return self.step(end)
-        return self._commit(batch, notes, to, began, end)
+        return self._commit(batch, notes, to, began, end, judged=judged)
 
     def _batch(self, to: Cut) -> Batch:
         first = self.generation.batch == 0
@@ -298,8 +310,12 @@ class Pipeline:
         began: float,
         end: Position,
         excluded: Sequence[Excluded] = (),
+        judged: Mapping[str, Judged] | None = None,
     ) -> Progress:
         position = Position.parse(batch.end)
+        if judged is None:
+            # It is shorter than it was to be.
+            judged, _ = self._judging.judge(self.position, position)
         caught_up = position >= end
         changes = _changes(notes)
         stats = BatchStats(
@@ -323,8 +339,10 @@ class Pipeline:
                 and self.generation.status == "building"
                 and (caught_up or self.store.current() is None),
                 excluded=excluded,
+                judged=judged,
             )
         )
+        self._judging.keep(judged)
         promoted = self.generation.status
         self.generation = self.store.generation(self.generation.id)
         self._following.hold(self.generation)

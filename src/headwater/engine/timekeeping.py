@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import Literal, get_args
+from typing import Literal, TypeAlias, get_args
 
+from headwater.engine.lateness import LATE_BY, WATERMARK, LateRule
 from headwater.engine.parts import Part
 from headwater.engine.ticking import Ticking
 from headwater.engine.watermarking import Watermarking, WatermarkState
 from headwater.engine.watermarks import WatermarkRule, check_rule
 from headwater.errors import UsageError
 from headwater.log.port import Log
-from headwater.log.times import CLOCK, create_source, time_of, watermark_of, watermarked
+from headwater.log.times import CLOCK, create_source, keep_source, time_of, watermark_of, watermarked
 from headwater.log.topic import Topic
-from headwater.model.durations import Duration, duration_of
+from headwater.model.durations import Duration, duration_of, is_duration
 
 Emit = Literal["changes", "final"]
 """When a view shows a row: as it changes, or once it cannot change any more."""
+Late: TypeAlias = str
+"""What becomes of late records: they `correct` results, they do so up to a limit ("correct for 1 day"), or views `drop`
+them."""
+_BOUNDED = "correct for "
 
 
 class Timekeeping:
@@ -28,6 +33,7 @@ class Timekeeping:
         self._log, self._reads = log, reads
         self._every: timedelta | None = None
         self._rules: dict[str, WatermarkRule] = {}
+        self._late: dict[str, LateRule] = {}
         self._watermarks: dict[str, Watermarking] = {}
 
     def set_clock(self, every: Duration, *, create: bool) -> None:
@@ -54,6 +60,29 @@ class Timekeeping:
         check_rule(rule, topic.schema)
         self._rules[topic.name] = rule
         self._watermarks[topic.name] = Watermarking(self._log, rule, lambda: watermark_of(topic.name) in self._reads())
+
+    def set_late(self, topic: Topic, late: Late, *, create: bool) -> None:
+        """Says what becomes of late records of a topic. Raises `UsageError`."""
+        allowance = allowance_of(late)
+        self._late.pop(topic.name, None)
+        if allowance is None:
+            return
+        rule = self._rules.get(topic.name)
+        if rule is None:
+            raise UsageError(
+                f"Topic {topic.name!r} has no watermark, so none of its records is late.",
+                hint="Declare one: app.topic(..., event_time='at', watermark='10 seconds', late='drop').",
+            )
+        _check_droppable(topic)
+        self._late[topic.name] = LateRule(rule, allowance)
+        if create:
+            for source in (watermark_of(topic.name), *([] if rule.idle is None else [CLOCK])):
+                keep_source(self._log, source)
+
+    @property
+    def late(self) -> Mapping[str, LateRule]:
+        """The topics of which late records are dropped."""
+        return self._late
 
     def emitted(self, view: str, sql: str, emit: Emit) -> str:
         """The query, if it is to be final with those windows only that have ended. Raises `UsageError`."""
@@ -119,6 +148,40 @@ class Timekeeping:
         read = self._reads()
         return CLOCK in read or any(
             rule.idle is not None and watermark_of(rule.topic) in read for rule in self._rules.values()
+        )
+
+
+def allowance_of(late: Late) -> timedelta | None:
+    """By how much a record may be late before it is dropped; None if none is. Raises `UsageError`."""
+    if late == "correct":
+        return None
+    if late == "drop":
+        return timedelta(0)
+    bounded = late.removeprefix(_BOUNDED)
+    if bounded == late or not is_duration(bounded):
+        raise UsageError(
+            f"Invalid late={late!r}: expected 'correct', 'drop' or 'correct for 1 day'.",
+            hint="'correct' lets late records correct results for ever, 'drop' keeps them in late('topic').",
+        )
+    return duration_of("late", bounded)
+
+
+def _check_droppable(topic: Topic) -> None:
+    if topic.key:
+        raise UsageError(
+            f"Late records of table {topic.name!r} cannot be dropped: its newest record per key counts.",
+            hint="Leave the key out, so that the topic is a stream, or leave late= out.",
+        )
+    for name in topic.schema.names:
+        if name.lower() in (WATERMARK, LATE_BY):
+            raise UsageError(
+                f"Topic {topic.name!r} has a column {name!r}, which late({topic.name!r}) adds.", hint="Rename it."
+            )
+    if topic.history == "forget":
+        raise UsageError(
+            f"Late records of topic {topic.name!r} cannot be dropped: retention deletes the records before them, "
+            "by which they are judged.",
+            hint="Keep them in an archive (archive=URL), or in the views (views='keep').",
         )
 
 

@@ -66,7 +66,9 @@ def test_verdicts_are_those_of_the_model_in_every_division(
     expected = {place: (late, before) for place, (_, _, before, late) in enumerate(model.judge(known))}
     cuts = sorted(data.draw(st.sets(st.integers(1, len(commits)), max_size=4)) | {0, len(commits)})
     late_rule = LateRule(
-        WatermarkRule("t", "at", _time(delay), "device" if by_producer else None, None if idle is None else _time(idle)),
+        WatermarkRule(
+            "t", "at", _time(delay), "device" if by_producer else None, None if idle is None else _time(idle)
+        ),
         _time(allowance),
     )
     found, state = Judged(), Lateness()
@@ -97,8 +99,8 @@ def test_many_producers_are_looked_at_in_blocks(monkeypatch: pytest.MonkeyPatch,
                   [Event(f"p{chance.integers(9)}", int(chance.integers(n * 2, n * 2 + 30))) for _ in range(3)])
         for n in range(1, 80)
     ]  # fmt: skip
-    rule = LateRule(WatermarkRule("t", "at", _time(2), "device", _time(20)))
-    expected = sum(late for *_, late in Model(2, 20).judge(commits))
+    rule = LateRule(WatermarkRule("t", "at", _time(2), "device", _time(24)))
+    expected = sum(late for *_, late in Model(2, 24).judge(commits))
     monkeypatch.setattr(lateness, "_CELLS_MAX", cells)
     state, _ = judge(rule, Lateness(), records(commits, 0), moments(commits, "tick"), Moments.none())
     assert state.late == expected > 0

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-FORMAT = 5
+FORMAT = 6
 """The format of the tables and of what is in them."""
 
 BUSY_SECONDS_MAX = 30.0
 """A transaction that writes waits for others for so long."""
 
-TABLES = ("generations", "runs", "published", "changes", "forgotten", "excluded", "followers", "homes")
+TABLES = ("generations", "runs", "published", "changes", "forgotten", "excluded", "judged", "followers", "homes")
 """The tables of generations, beside the single row of `pipeline`."""
 
 _SCHEMA = """
@@ -103,6 +103,12 @@ CREATE TABLE excluded (
     "offset" BIGINT NOT NULL,
     reason TEXT NOT NULL,
     PRIMARY KEY (generation, view, topic, partition, "offset")
+) {keyed};
+CREATE TABLE judged (
+    generation BIGINT NOT NULL,
+    topic TEXT NOT NULL,
+    judged TEXT NOT NULL,
+    PRIMARY KEY (generation, topic)
 ) {keyed};
 INSERT INTO pipeline VALUES (1, {format}, 0, 0, 1);
 """

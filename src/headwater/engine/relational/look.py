@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from headwater.engine.definition import Definition
+from headwater.engine.judging import Judged
 from headwater.engine.publication import BatchStats, Excluded, Generation, Hold, Publication, Status, ViewChange, Wish
 from headwater.engine.relational.database import Transaction
 from headwater.engine.runs import Run
@@ -64,6 +65,11 @@ class DatabaseLook:
     def excluded(self, generation: int) -> list[Excluded]:
         query = 'SELECT view, topic, partition, "offset", reason FROM excluded WHERE generation = ?'
         return [Excluded(*row) for row in self._tx.execute(query, (generation,))]
+
+    def judged(self, generation: int) -> dict[str, Judged]:
+        query = "SELECT topic, judged FROM judged WHERE generation = ?"
+        rows = self._tx.execute(query, (generation,)).fetchall()
+        return {topic: Judged.from_json(topic, json.loads(text)) for topic, text in rows}
 
     def changes(self, generation: int, view: str, after: int, until: int | None = None) -> list[ViewChange]:
         found: dict[int, tuple[str, str | None, list[Run]]] = {}
@@ -146,6 +152,9 @@ class NoLook:
 
     def excluded(self, generation: int) -> list[Excluded]:
         return []
+
+    def judged(self, generation: int) -> dict[str, Judged]:
+        return {}
 
     def changes(self, generation: int, view: str, after: int, until: int | None = None) -> list[ViewChange]:
         return []

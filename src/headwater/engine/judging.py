@@ -1,0 +1,111 @@
+"""Judging the records of batches: what a pipeline knows of the lateness of topics, moved on with every batch.
+
+It follows from the log alone, so it can be made again by reading the log from its beginning. It is kept with each batch
+so that it does not have to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.engine.lateness import COMMIT, Lateness, LateRecords, LateRule, Moments, judge
+from headwater.errors import UnknownTopic, UsageError
+from headwater.log.cutting import OffsetRange
+from headwater.log.port import Log
+from headwater.log.times import CLOCK, records_of, watermark_of
+from headwater.model.position import START, Position
+
+ROWS_MAX = 4_000_000
+"""How many records are judged together when what was known is made again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The lateness of a topic's records up to a position, by a rule."""
+
+    rule: LateRule
+    position: Position
+    lateness: Lateness
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {
+            "rule": self.rule.to_json(), "position": str(self.position), "lateness": self.lateness.to_json()
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, topic: str, value: Mapping[str, Any]) -> Self:
+        lateness = Lateness.from_json(value["lateness"])
+        return cls(LateRule.from_json(topic, value["rule"]), Position.parse(value["position"]), lateness)
+
+
+class Judging:
+    """Judges the records of a pipeline's topics, batch by batch. `known`: what was kept with its last batch."""
+
+    def __init__(self, log: Log, rules: Mapping[str, LateRule], known: Mapping[str, Judged]) -> None:
+        self._log, self._rules, self._known = log, rules, dict(known)
+
+    def judge(self, start: Position, end: Position) -> tuple[Mapping[str, Judged], Mapping[str, LateRecords]]:
+        """What is known at the end of a batch, and which of its records are late, by topic."""
+        after, late = dict[str, Judged](), dict[str, LateRecords]()
+        for topic, rule in self._rules.items():
+            before = self._at(topic, rule, start)
+            lateness, late[topic] = self._stretch(rule, before, start, end)
+            after[topic] = Judged(rule, end, lateness)
+        return after, late
+
+    def keep(self, judged: Mapping[str, Judged]) -> None:
+        """Continues from there."""
+        self._known = dict(judged)
+
+    def check(self, forgotten: Sequence[OffsetRange]) -> None:
+        """Raises `UsageError` if records are to be forgotten by which others were judged."""
+        for one in forgotten:
+            if one.topic in self._rules:
+                raise UsageError(
+                    f"Retention deletes records of topic {one.topic!r}, and its late records cannot be told without "
+                    "them.",
+                    hint="Keep them in an archive (archive=URL) or in the views (views='keep'), and rebuild the views.",
+                )
+
+    def _at(self, topic: str, rule: LateRule, position: Position) -> Lateness:
+        """What is known of a topic at a position: as it was kept, or made again from the log."""
+        known = self._known.get(topic)
+        if known is not None and known.rule == rule and known.position == position:
+            return known.lateness
+        lateness, reached, cutter = Lateness(), START, self._log.cutter([topic])
+        while reached != position:
+            end = cutter.cut(reached, position, ROWS_MAX).end
+            lateness, _ = self._stretch(rule, lateness, reached, end)
+            reached = end
+        return lateness
+
+    def _stretch(
+        self, rule: LateRule, before: Lateness, start: Position, end: Position
+    ) -> tuple[Lateness, LateRecords]:
+        topic = rule.watermark.topic
+        records = self._read(topic, rule.columns, start, end)
+        ticks = self._moments(CLOCK, start, end) if rule.watermark.idle is not None else Moments.none()
+        return judge(rule, before, records, ticks, self._moments(watermark_of(topic), start, end))
+
+    def _moments(self, source: str, start: Position, end: Position) -> Moments:
+        try:
+            found = self._read(records_of(source), ["at", COMMIT], start, end)
+        except UnknownTopic:
+            return Moments.none()
+        moments = found["at"].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy()
+        return Moments(found[COMMIT].to_numpy().astype(np.int64), moments)
+
+    def _read(self, topic: str, columns: Sequence[str], start: Position, end: Position) -> pa.Table:
+        # Of the past, what is kept counts.
+        first = "earliest" if start == START else start
+        found = [one.records for one in self._log.batches(topic, start=first, end=end, columns=columns)]
+        if found:
+            return pa.concat_tables(found).select(list(columns))
+        system = {COMMIT: pa.int64(), "_headers": pa.map_(pa.string(), pa.string())}
+        schema = self._log.topic(topic).schema
+        return pa.schema([(name, system.get(name) or schema.field(name).type) for name in columns]).empty_table()

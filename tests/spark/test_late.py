@@ -1,0 +1,158 @@
+"""Late records that are dropped: the same ones however batches are cut, found in late(), and verified."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.app import App
+from headwater.engine.comparison import differences
+from headwater.errors import UnsupportedQuery
+from tests.property.engine.lateness_model import Committed, Event, Model
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+PER_MINUTE = "SELECT window(at, '1 minute') AS window, device, count(*) AS n, sum(v) AS v FROM clicks GROUP BY ALL"
+VIEWS = {
+    "running": PER_MINUTE,
+    "counted": "SELECT count(*) AS n FROM clicks",
+    "recent": "SELECT device, at, _commit FROM changes('clicks') WHERE v < 50",
+    "ledger": "SELECT device, at, v, _watermark, _late_by, _offset FROM late('clicks')",
+    "by_device": "SELECT device, count(*) AS n, max(_late_by) AS by FROM late('clicks') GROUP BY device",
+}
+
+
+def declare(app: App, late: str = "drop", **options: object) -> App:
+    app.clock()
+    app.topic(
+        "clicks", "device string, at timestamp, v int", partitions=2, event_time="at", watermark="10 seconds",
+        producer="device", idle="2 minutes", late=late,
+    )  # fmt: skip
+    for name, sql in VIEWS.items():
+        app.view(name, sql)
+    app.view("bills", PER_MINUTE, emit="final")
+    return app
+
+
+def change(app: App, chance: random.Random, now: datetime) -> datetime:
+    """A tick, or a commit of events on time, late, early and twice."""
+    now += timedelta(seconds=chance.choice([1, 5, 40]))
+    if chance.random() < 0.3:
+        app.log.tick(now)
+        return now
+    rows = []
+    for _ in range(chance.randrange(1, 8)):
+        at = None if chance.random() < 0.05 else now - timedelta(seconds=chance.choice([0, 0, 3, 60, 300, -20]))
+        rows.append({"device": chance.choice(["a", "b", "c", None]), "at": at, "v": chance.randrange(100)})
+    app.log.append("clicks", rows * chance.choice([1, 1, 2]))
+    return now
+
+
+@pytest.mark.parametrize(("seed", "tasks"), [(1, 1), (2, 2)])
+def test_the_same_records_are_late_in_every_division(
+    spark: SparkSession, tmp_path: Path, seed: int, tasks: int
+) -> None:
+    chance, now = random.Random(seed), START
+    options = {"one_task_rows_max": 20_000 if tasks == 1 else 0}
+    with declare(App("running", log=tmp_path / "log", master="local[2]", **options)) as app:
+        for _ in range(8):
+            for _ in range(chance.randrange(1, 5)):
+                now = change(app, chance, now)
+            app.catch_up()
+            for view in app.views:
+                assert app.verify(view).equal, view
+            balanced(app)
+        content = app.snapshot().tables
+        assert late_offsets(app) == expected(app)
+    assert content["ledger"].num_rows > 0
+    # After an hour's stop all of it is one batch; another application reads it for the first time.
+    with declare(App("stopped", log=tmp_path / "log", master="local[2]")) as stopped:
+        stopped.catch_up()
+        for view, table in stopped.snapshot().tables.items():
+            assert differences(table, content[view]) == [], view
+    with declare(App("running", log=tmp_path / "log", master="local[2]")) as app:
+        app.delete_state()
+        app.catch_up()
+        for view, table in app.snapshot().tables.items():
+            assert differences(table, content[view]) == [], view
+
+
+def test_records_that_are_a_little_late_correct_results(spark: SparkSession, tmp_path: Path) -> None:
+    with declare(App("bounded", log=tmp_path / "log", master="local[2]"), late="correct for 1 minute") as app:
+        app.view("minutes", "SELECT date_trunc('MINUTE', at) AS minute, count(*) AS n FROM clicks GROUP BY 1")
+        click(app, ("a", 300))
+        click(app, ("a", 230), ("a", 229))
+        app.catch_up()
+        assert app.read("counted")["n"].to_pylist() == [2]
+        ledger = app.read("ledger")
+        assert ledger["at"].to_pylist() == [START + timedelta(seconds=229)]
+        assert ledger["_watermark"].to_pylist() == [START + timedelta(seconds=290)]
+        assert ledger["_late_by"].to_pylist() == [61.0]
+        assert all(app.verify(view).equal for view in app.views)
+
+
+def test_another_rule_is_another_view(spark: SparkSession, tmp_path: Path) -> None:
+    with declare(App("changing", log=tmp_path / "log", master="local[2]")) as app:
+        click(app, ("a", 300))
+        click(app, ("a", 230), ("b", 100))
+        app.catch_up()
+        assert app.read("counted")["n"].to_pylist() == [1]
+        app.topic(
+            "clicks", "device string, at timestamp, v int", partitions=2, event_time="at", watermark="2 minutes",
+            producer="device", idle="2 minutes", late="drop",
+        )  # fmt: skip
+        app.close_pipeline()
+        app.catch_up()
+        assert app.read("counted")["n"].to_pylist() == [2]
+        assert all(app.verify(view).equal for view in app.views)
+
+
+def test_nothing_is_in_late_if_nothing_is_dropped(spark: SparkSession, tmp_path: Path) -> None:
+    with App("correcting", log=tmp_path / "log", master="local[2]") as app:
+        app.topic("clicks", "device string, at timestamp", event_time="at", watermark="10 seconds")
+        app.view("ledger", "SELECT * FROM late('clicks')")
+        with pytest.raises(UnsupportedQuery, match=r"late\('clicks'\)") as error:
+            app.catch_up()
+        assert "late='drop'" in error.value.hint
+
+
+def click(app: App, *events: tuple[str, int]) -> None:
+    app.log.append("clicks", [{"device": d, "at": START + timedelta(seconds=at), "v": 1} for d, at in events])
+
+
+def balanced(app: App) -> None:
+    """In = out + late."""
+    counted = sum(app.read("counted")["n"].to_pylist())
+    came = sum(end for _, end in app.log.offsets("clicks", at=app.snapshot().position).values())
+    assert came == counted + app.read("ledger").num_rows
+
+
+def late_offsets(app: App) -> list[tuple[datetime, int]]:
+    ledger = app.read("ledger")
+    return sorted(zip(ledger["at"].to_pylist(), ledger["_offset"].to_pylist(), strict=True))
+
+
+def expected(app: App) -> list[tuple[datetime, int]]:
+    """What the model says about the log."""
+    end = app.snapshot().position
+    commits: dict[int, tuple[list[int | None], list[int | None], list[tuple[Event, int]]]] = {}
+    for topic, place in (("headwater.clock", 0), ("headwater.watermark.clicks", 1)):
+        for row in app.log.scan(topic, end=end).to_pylist():
+            commits.setdefault(row["_commit"], ([], [], []))[place].append(_microseconds(row["at"]))  # type: ignore[index]
+    for row in app.log.scan("clicks", end=end).to_pylist():
+        at = None if row["at"] is None else _microseconds(row["at"])
+        commits.setdefault(row["_commit"], ([], [], []))[2].append((Event(row["device"], at), row["_offset"]))
+    model, found = Model(10_000_000, 120_000_000), []
+    for number, (ticks, marks, events) in sorted(commits.items()):
+        known = Committed(number, max(ticks, default=None), max(marks, default=None), [event for event, _ in events])
+        for (_, event, _, late), (_, offset) in zip(model.judge([known]), events, strict=True):
+            if late and event.at is not None:
+                found.append((START + timedelta(microseconds=event.at - _microseconds(START)), offset))
+    return sorted(found)
+
+
+def _microseconds(at: datetime) -> int:
+    return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
