@@ -6,12 +6,13 @@ import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
 from headwater.app import App
 from headwater.engine.comparison import differences
-from headwater.errors import UnsupportedQuery
+from headwater.errors import UnsupportedQuery, UsageError
 from tests.property.engine.lateness_model import Committed, Event, Model
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -92,6 +93,82 @@ def test_records_that_are_a_little_late_correct_results(spark: SparkSession, tmp
         assert ledger["_watermark"].to_pylist() == [START + timedelta(seconds=290)]
         assert ledger["_late_by"].to_pylist() == [61.0]
         assert all(app.verify(view).equal for view in app.views)
+
+
+def test_what_is_amended_counts_and_stays_in_the_ledger(spark: SparkSession, tmp_path: Path) -> None:
+    with declare(App("amending", log=tmp_path / "log", master="local[2]")) as app:
+        click(app, ("a", 300), ("b", 400))
+        click(app, ("a", 100), ("a", 110), ("a", 301))
+        app.catch_up()
+        before = app.read("running").num_rows
+        ledger = app.read("ledger")
+        assert ledger.num_rows == 2
+        (books,) = app.books()
+        assert (books.records, books.out, books.late) == (5, 3, 2)
+        assert books.late_by == timedelta(seconds=190)
+        app.log.amend("clicks", ledger.filter(pc.equal(ledger["_late_by"], 190.0)))
+        app.catch_up()
+        assert app.read("running").num_rows == before + 1
+        assert app.read("counted")["n"].to_pylist() == [4]
+        assert app.read("ledger").num_rows == 2
+        assert [(one.records, one.late) for one in app.books()] == [(6, 2)]
+        # It is no event of a producer: c is not one that holds the watermark back.
+        app.log.amend("clicks", [{"device": "c", "at": START, "v": 1}])
+        click(app, ("a", 1000), ("b", 1000))
+        click(app, ("a", 900))
+        app.catch_up()
+        assert app.read("ledger").num_rows == 3
+        assert all(app.verify(view).equal for view in app.views)
+
+
+def test_a_stop_while_records_are_late_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """What is known of producers is kept with each batch: the next process judges as the one before would have."""
+    for round_ in range(3):
+        with declare(App("resumed", log=tmp_path / "log", master="local[2]")) as app:
+            click(app, ("a", 300 * round_), ("b", 300 * round_ + 5))
+            click(app, ("a", 300 * round_ - 100))
+            app.catch_up()
+            assert app.read("ledger").num_rows == round_
+            balanced(app)
+            assert all(app.verify(view).equal for view in app.views)
+
+
+def test_a_topic_whose_records_are_forgotten_cannot_drop_late_ones(tmp_path: Path) -> None:
+    with App("refused", log=tmp_path / "log") as app:
+        columns = "device string, at timestamp"
+        with pytest.raises(UsageError, match="retention deletes"):
+            app.topic("a", columns, event_time="at", watermark=10, late="drop", retention_age="1 day")
+        with pytest.raises(UsageError, match="newest record per key"):
+            app.topic("b", columns, key="device", event_time="at", watermark=10, late="drop")
+        with pytest.raises(UsageError, match="has no watermark"):
+            app.topic("c", columns, event_time="at", late="drop")
+        with pytest.raises(UsageError, match="which late"):
+            app.topic("d", "_late_by double, at timestamp", event_time="at", watermark=10, late="drop")
+        for wrong in ("never", "correct for ever", "correct for"):
+            with pytest.raises(UsageError, match="expected 'correct', 'drop'"):
+                app.topic("e", columns, event_time="at", watermark=10, late=wrong)
+        app.topic("f", columns, event_time="at", watermark=10, idle=60, late="drop")
+        for source in ("headwater.watermark.f", "headwater.clock"):
+            assert app.log.topic(source).settings.cleanup == "none"
+            assert app.log.topic(source).settings.retention_age is None
+        # Declared once more, by an application that drops nothing.
+        app.topic("g", columns, event_time="at", watermark=10, idle=60)
+        app.clock()
+        assert app.log.topic("headwater.clock").settings.retention_age is None
+
+
+def test_records_that_retention_takes_stop_the_views(spark: SparkSession, tmp_path: Path) -> None:
+    with App("trimmed", log=tmp_path / "log", master="local[2]") as app:
+        app.topic("clicks", "device string, at timestamp, v int", event_time="at", watermark=10, late="drop")
+        app.view("counted", "SELECT count(*) AS n FROM clicks")
+        click(app, ("a", 100))
+        app.catch_up()
+        app.log.alter("clicks", retention_bytes=1, segment_bytes_max=1)
+        click(app, ("a", 200))
+        click(app, ("a", 300))
+        app.log.upkeep()
+        with pytest.raises(UsageError, match="Retention deletes records of topic 'clicks'"):
+            app.catch_up()
 
 
 def test_another_rule_is_another_view(spark: SparkSession, tmp_path: Path) -> None:

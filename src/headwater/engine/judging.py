@@ -1,7 +1,7 @@
-"""Judging the records of batches: what a pipeline knows of the lateness of topics, moved on with every batch.
+"""Judging the records of a log: what is known of the lateness of a topic, moved on from position to position.
 
-It follows from the log alone, so it can be made again by reading the log from its beginning. It is kept with each batch
-so that it does not have to be.
+It follows from the log alone, so it can be made again by reading the log from its beginning. A pipeline keeps it with
+each batch so that it does not have to be.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.lateness import COMMIT, Lateness, LateRecords, LateRule, Moments, judge
+from headwater.engine.lateness import COMMIT, HEADERS, Lateness, LateRecords, LateRule, Moments, judge
 from headwater.errors import UnknownTopic, UsageError
 from headwater.log.cutting import OffsetRange
 from headwater.log.port import Log
@@ -54,7 +54,7 @@ class Judging:
         after, late = dict[str, Judged](), dict[str, LateRecords]()
         for topic, rule in self._rules.items():
             before = self._at(topic, rule, start)
-            lateness, late[topic] = self._stretch(rule, before, start, end)
+            lateness, late[topic] = judged_between(self._log, rule, before, start, end)
             after[topic] = Judged(rule, end, lateness)
         return after, late
 
@@ -77,35 +77,44 @@ class Judging:
         known = self._known.get(topic)
         if known is not None and known.rule == rule and known.position == position:
             return known.lateness
-        lateness, reached, cutter = Lateness(), START, self._log.cutter([topic])
-        while reached != position:
-            end = cutter.cut(reached, position, ROWS_MAX).end
-            lateness, _ = self._stretch(rule, lateness, reached, end)
-            reached = end
-        return lateness
+        return judged_through(self._log, rule, Lateness(), START, position)
 
-    def _stretch(
-        self, rule: LateRule, before: Lateness, start: Position, end: Position
-    ) -> tuple[Lateness, LateRecords]:
-        topic = rule.watermark.topic
-        records = self._read(topic, rule.columns, start, end)
-        ticks = self._moments(CLOCK, start, end) if rule.watermark.idle is not None else Moments.none()
-        return judge(rule, before, records, ticks, self._moments(watermark_of(topic), start, end))
 
-    def _moments(self, source: str, start: Position, end: Position) -> Moments:
-        try:
-            found = self._read(records_of(source), ["at", COMMIT], start, end)
-        except UnknownTopic:
-            return Moments.none()
-        moments = found["at"].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy()
-        return Moments(found[COMMIT].to_numpy().astype(np.int64), moments)
+def judged_through(log: Log, rule: LateRule, before: Lateness, start: Position, end: Position) -> Lateness:
+    """What is known of a topic at a position, given what is known at an earlier one."""
+    lateness, reached, cutter = before, start, log.cutter([rule.watermark.topic])
+    while not end <= reached:
+        until = cutter.cut(reached, end, ROWS_MAX).end
+        lateness, _ = judged_between(log, rule, lateness, reached, until)
+        reached = until
+    return lateness
 
-    def _read(self, topic: str, columns: Sequence[str], start: Position, end: Position) -> pa.Table:
-        # Of the past, what is kept counts.
-        first = "earliest" if start == START else start
-        found = [one.records for one in self._log.batches(topic, start=first, end=end, columns=columns)]
-        if found:
-            return pa.concat_tables(found).select(list(columns))
-        system = {COMMIT: pa.int64(), "_headers": pa.map_(pa.string(), pa.string())}
-        schema = self._log.topic(topic).schema
-        return pa.schema([(name, system.get(name) or schema.field(name).type) for name in columns]).empty_table()
+
+def judged_between(
+    log: Log, rule: LateRule, before: Lateness, start: Position, end: Position
+) -> tuple[Lateness, LateRecords]:
+    """As `judge`, for all records between two positions."""
+    topic = rule.watermark.topic
+    records = _read(log, topic, rule.columns, start, end)
+    ticks = _moments(log, CLOCK, start, end) if rule.watermark.idle is not None else Moments.none()
+    return judge(rule, before, records, ticks, _moments(log, watermark_of(topic), start, end))
+
+
+def _moments(log: Log, source: str, start: Position, end: Position) -> Moments:
+    try:
+        found = _read(log, records_of(source), ["at", COMMIT], start, end)
+    except UnknownTopic:
+        return Moments.none()
+    moments = found["at"].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy()
+    return Moments(found[COMMIT].to_numpy().astype(np.int64), moments)
+
+
+def _read(log: Log, topic: str, columns: Sequence[str], start: Position, end: Position) -> pa.Table:
+    # Of the past, what is kept counts.
+    first = "earliest" if start == START else start
+    found = [one.records for one in log.batches(topic, start=first, end=end, columns=columns)]
+    if found:
+        return pa.concat_tables(found).select(list(columns))
+    system = {COMMIT: pa.int64(), HEADERS: pa.map_(pa.string(), pa.string())}
+    schema = log.topic(topic).schema
+    return pa.schema([(name, system.get(name) or schema.field(name).type) for name in columns]).empty_table()

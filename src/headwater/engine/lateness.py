@@ -89,6 +89,26 @@ class Lateness:
     late: int = 0
     late_by: int = 0
 
+    @property
+    def watermark(self) -> int | None:
+        """How far the watermark has come."""
+        return None if self.reached == NEVER else self.reached
+
+    def idle(self, rule: WatermarkRule) -> list[str]:
+        """The producers that have been silent for too long to be waited for, by name."""
+        return sorted(name for name in self.producers if self._is_idle(name, rule))
+
+    def behind(self, rule: WatermarkRule, count: int) -> list[str]:
+        """The active producers that hold the watermark back, the furthest behind first."""
+        active = ((newest, name) for name, (newest, _) in self.producers.items() if not self._is_idle(name, rule))
+        return [name for _, name in sorted(active)[:count]]
+
+    def _is_idle(self, name: str, rule: WatermarkRule) -> bool:
+        if rule.idle is None or self.clock == NEVER:
+            return False
+        _, seen = self.producers[name]
+        return max(seen, self.began) <= self.clock - _microseconds(rule.idle)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "producers": {name: list(one) for name, one in self.producers.items()},

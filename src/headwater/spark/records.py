@@ -60,7 +60,7 @@ def read(sources: Sequence[StageSource], batch: Batch, task: int) -> Iterator[tu
 
 
 def divided(records: pa.Table, late: LateRecords) -> tuple[pa.Table, pa.Table | None]:
-    """The records that are on time, and those that are dropped, with what SQL gets to know of them; None without any."""
+    """The records that are on time, and those that are dropped, with what SQL is told of them; None without any."""
     flags, watermarks = late.found(records)
     if not flags.any():
         return records, None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -72,7 +73,7 @@ def test_verdicts_are_those_of_the_model_in_every_division(
         _time(allowance),
     )
     found, state = Judged(), Lateness()
-    for first, end in zip(cuts, cuts[1:], strict=False):
+    for first, end in pairwise(cuts):
         before = sum(len(c.events) for c in commits[:first])
         chunk = records(commits[first:end], before)
         ticks, marks = moments(commits[first:end], "tick"), moments(commits[first:end], "mark")

@@ -6,14 +6,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from headwater.engine.timekeeping import Timekeeping
 from headwater.engine.watermarking import Watermarking
-from headwater.engine.watermarks import Producers, WatermarkRule, check_rule
+from headwater.engine.watermarks import WatermarkRule, check_rule
 from headwater.errors import UnknownTopic, UsageError
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.ddl import parse_ddl
@@ -140,22 +137,19 @@ def test_what_was_promised_by_hand_counts_at_once(log: EmbeddedLog) -> None:
         log.watermark("other", NOON)
 
 
-EVENTS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 100)), max_size=12)
-
-
-@given(EVENTS, st.data())
-def test_batches_make_no_difference(events: list[tuple[str, int]], data: st.DataObject) -> None:
-    table = pa.Table.from_pylist([{"device": device, "at": after(at)} for device, at in events], schema=SCHEMA)
-    cut = data.draw(st.integers(0, len(events)))
-    whole = Producers().after(table, RULE, None)
-    assert Producers().after(table.slice(0, cut), RULE, None).after(table.slice(cut), RULE, None) == whole
-    assert Producers.from_json(whole.to_json()) == whole
-    newest = {device: max(at for other, at in events if other == device) for device, _ in events}
-    expected = min(newest.values(), default=None)
-    found = whole.watermark(RULE, None)
-    assert (found is None) == (expected is None)
-    if expected is not None and found is not None:
-        assert found == int(after(expected - 10).timestamp() * 1_000_000)
+def test_it_is_the_same_no_matter_when_it_is_looked_at(log: EmbeddedLog) -> None:
+    """A backlog is judged record by record, as it would have been had somebody looked after every commit."""
+    often, once = watermarking(log), watermarking(log)
+    log.tick(NOON)
+    for seconds in range(0, 300, 20):
+        click(log, ("a", seconds), ("b", seconds - 30 if seconds < 100 else None))
+        click(log, ("a", seconds - 50))
+        log.tick(after(seconds))
+        often._look()
+    once._look()
+    assert once.state() == often.state()
+    assert once._lateness == often._lateness
+    assert (once.state().idle, once.state().late) == (("b",), 13)
 
 
 @pytest.mark.parametrize(
