@@ -121,6 +121,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         watermark: Duration | None = None,
         producer: str | None = None,
         idle: Duration | None = None,
+        future_max: Duration | None = None,
         late: Late = "correct",
         **settings: Unpack[TopicOptions],
     ) -> Topic:
@@ -135,14 +136,15 @@ class App(Published, Alerting, Receiving, Functions, Timed):
 
         `watermark` is how late events may come, to each `producer` (a column) that has not been silent for `idle`.
         `late` says what becomes of those that come later: they `correct` results, as long as they do so
-        ("correct for 1 day"), or views `drop` them. What is dropped is in `late('topic')` in SQL.
+        ("correct for 1 day"), or views `drop` them. What is dropped is in `late('topic')` in SQL. An event time more
+        than `future_max` after the log received the record does not move the watermark, and is dropped as late ones are.
         """
         found = declare_topic(
             self.log, name, schema, key=key, partitions=partitions, partition_by=partition_by, event_time=event_time,
             settings=settings, missing=None if self._creates else self._missing_topics,
         )  # fmt: skip
         if watermark is not None:
-            self.time.set_watermark(found, watermark, producer, idle, event_time)
+            self.time.set_watermark(found, watermark, producer, idle, event_time, future_max)
         before = self.time.late.get(name)
         self.time.set_late(found, late, create=self._creates)
         if self.time.late.get(name) != before:

@@ -26,7 +26,7 @@ VIEWS = {
 }
 
 
-def declare(app: App, late: str = "drop", **options: object) -> App:
+def declare(app: App, late: str = "drop") -> App:
     app.clock()
     app.topic(
         "clicks", "device string, at timestamp, v int", partitions=2, event_time="at", watermark="10 seconds",
@@ -57,8 +57,8 @@ def test_the_same_records_are_late_in_every_division(
     spark: SparkSession, tmp_path: Path, seed: int, tasks: int
 ) -> None:
     chance, now = random.Random(seed), START
-    options = {"one_task_rows_max": 20_000 if tasks == 1 else 0}
-    with declare(App("running", log=tmp_path / "log", master="local[2]", **options)) as app:
+    rows_max = 20_000 if tasks == 1 else 0
+    with declare(App("running", log=tmp_path / "log", master="local[2]", one_task_rows_max=rows_max)) as app:
         for _ in range(8):
             for _ in range(chance.randrange(1, 5)):
                 now = change(app, chance, now)
@@ -121,6 +121,30 @@ def test_what_is_amended_counts_and_stays_in_the_ledger(spark: SparkSession, tmp
         assert all(app.verify(view).equal for view in app.views)
 
 
+def test_an_event_from_the_future_is_dropped_and_moves_no_watermark(spark: SparkSession, tmp_path: Path) -> None:
+    with App("future", log=tmp_path / "log", master="local[2]") as app:
+        columns = "device string, at timestamp, v int"
+        app.topic("clicks", columns, event_time="at", watermark="10 s", future_max="1 hour", late="drop")
+        app.view("counted", "SELECT count(*) AS n FROM clicks")
+        app.view("ledger", "SELECT device, v, _reason, _late_by, _watermark FROM late('clicks')")
+        app.view("bills", "SELECT window(at, '1 minute') AS window, count(*) AS n FROM clicks GROUP BY 1", emit="final")
+        now = datetime.now(UTC)
+        app.log.append("clicks", [{"device": "a", "at": now + timedelta(hours=2), "v": 1}])
+        app.log.append("clicks", [{"device": "a", "at": now + timedelta(minutes=50), "v": 2}])
+        app.log.append("clicks", [{"device": "a", "at": now + timedelta(days=400), "v": 3}])
+        app.log.append("clicks", [{"device": "a", "at": now, "v": 4}])
+        app.catch_up()
+        ledger = sorted(app.read("ledger").to_pylist(), key=lambda row: row["v"])
+        assert [(row["v"], row["_reason"]) for row in ledger] == [(1, "future"), (3, "future"), (4, "late")]
+        assert ledger[0]["_watermark"] is None
+        assert ledger[1]["_watermark"] == ledger[2]["_watermark"] == now + timedelta(minutes=50, seconds=-10)
+        assert [row["_late_by"] for row in ledger] == [None, None, 2990.0]
+        assert app.read("counted")["n"].to_pylist() == [1]
+        (books,) = app.books()
+        assert (books.records, books.out, books.late, books.future) == (4, 1, 1, 2)
+        assert all(app.verify(view).equal for view in app.views)
+
+
 def test_a_stop_while_records_are_late_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     """What is known of producers is kept with each batch: the next process judges as the one before would have."""
     for round_ in range(3):
@@ -128,7 +152,7 @@ def test_a_stop_while_records_are_late_changes_nothing(spark: SparkSession, tmp_
             click(app, ("a", 300 * round_), ("b", 300 * round_ + 5))
             click(app, ("a", 300 * round_ - 100))
             app.catch_up()
-            assert app.read("ledger").num_rows == round_
+            assert app.read("ledger").num_rows == round_ + 1
             balanced(app)
             assert all(app.verify(view).equal for view in app.views)
 
@@ -215,20 +239,25 @@ def late_offsets(app: App) -> list[tuple[datetime, int]]:
 def expected(app: App) -> list[tuple[datetime, int]]:
     """What the model says about the log."""
     end = app.snapshot().position
-    commits: dict[int, tuple[list[int | None], list[int | None], list[tuple[Event, int]]]] = {}
-    for topic, place in (("headwater.clock", 0), ("headwater.watermark.clicks", 1)):
-        for row in app.log.scan(topic, end=end).to_pylist():
-            commits.setdefault(row["_commit"], ([], [], []))[place].append(_microseconds(row["at"]))  # type: ignore[index]
+    ticks, marks = said(app, "headwater.clock"), said(app, "headwater.watermark.clicks")
+    events: dict[int, list[tuple[Event, int]]] = {}
     for row in app.log.scan("clicks", end=end).to_pylist():
         at = None if row["at"] is None else _microseconds(row["at"])
-        commits.setdefault(row["_commit"], ([], [], []))[2].append((Event(row["device"], at), row["_offset"]))
-    model, found = Model(10_000_000, 120_000_000), []
-    for number, (ticks, marks, events) in sorted(commits.items()):
-        known = Committed(number, max(ticks, default=None), max(marks, default=None), [event for event, _ in events])
-        for (_, event, _, late), (_, offset) in zip(model.judge([known]), events, strict=True):
+        events.setdefault(row["_commit"], []).append((Event(row["device"], at), row["_offset"]))
+    model, found = Model(10_000_000, 120_000_000), list[tuple[datetime, int]]()
+    for number in sorted({*ticks, *marks, *events}):
+        there = events.get(number, [])
+        commit = Committed(number, ticks.get(number), marks.get(number), [event for event, _ in there])
+        for (_, event, _, late), (_, offset) in zip(model.judge([commit]), there, strict=True):
             if late and event.at is not None:
                 found.append((START + timedelta(microseconds=event.at - _microseconds(START)), offset))
     return sorted(found)
+
+
+def said(app: App, topic: str) -> dict[int, int]:
+    """What the records of a time source say, by commit."""
+    rows = app.log.scan(topic, end=app.snapshot().position).to_pylist()
+    return {row["_commit"]: _microseconds(row["at"]) for row in rows}
 
 
 def _microseconds(at: datetime) -> int:

@@ -62,7 +62,7 @@ def _row(state: WatermarkState, books: Books | None) -> Sequence[str]:
         "" if state.behind is None else format_age(state.behind.total_seconds()),
         f"{state.producers:,}",
         f"{state.late:,}, by up to {format_age(state.late_by.total_seconds())}" if state.late else "0",
-        "none" if books is None else f"{books.late:,} of {books.records:,}",
+        "none" if books is None else f"{books.late + books.future:,} of {books.records:,}",
         _names(state.held_back_by),
         _names(state.idle),
     )

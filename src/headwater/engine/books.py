@@ -1,4 +1,4 @@
-"""The books of a topic of which late records are dropped: in = out + late."""
+"""The books of a topic of which late records are dropped: in = out + late + future."""
 
 from __future__ import annotations
 
@@ -14,29 +14,31 @@ from headwater.engine.judging import Judged
 class Books:
     """What has become of the records of a topic up to the position of the views.
 
-    `records` came in. `late` of them were dropped, the latest by `late_by` behind the watermark; views have the rest.
+    `records` came in. `late` of them were dropped, the latest by `late_by` behind the watermark, and `future` because
+    of an event time in the future. Views have the rest.
     """
 
     topic: str
     records: int
     late: int
     late_by: timedelta
+    future: int = 0
 
     @property
     def out(self) -> int:
         """The records that reach views."""
-        return self.records - self.late
+        return self.records - self.late - self.future
 
     def to_json(self) -> dict[str, Any]:
         return {
             "topic": self.topic, "in": self.records, "out": self.out, "late": self.late,
-            "late_by_seconds": self.late_by.total_seconds(),
+            "late_by_seconds": self.late_by.total_seconds(), "future": self.future,
         }  # fmt: skip
 
 
 def books_of(judged: Mapping[str, Judged]) -> list[Books]:
     """The books of topics, by name."""
     return [
-        Books(topic, one.lateness.records, one.lateness.late, timedelta(microseconds=one.lateness.late_by))
-        for topic, one in sorted(judged.items())
+        Books(topic, known.records, known.late, timedelta(microseconds=known.late_by), known.future)
+        for topic, known in sorted((topic, one.lateness) for topic, one in judged.items())
     ]

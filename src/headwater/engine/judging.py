@@ -13,10 +13,10 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from headwater.engine.lateness import COMMIT, HEADERS, Lateness, LateRecords, LateRule, Moments, judge
+from headwater.engine.lateness import COMMIT, HEADERS, RECEIVED_AT, Lateness, LateRecords, LateRule, Moments, judge
 from headwater.errors import UnknownTopic, UsageError
 from headwater.log.cutting import OffsetRange
-from headwater.log.port import Log
+from headwater.log.port import Log, Start
 from headwater.log.times import CLOCK, records_of, watermark_of
 from headwater.model.position import START, Position
 
@@ -111,10 +111,11 @@ def _moments(log: Log, source: str, start: Position, end: Position) -> Moments:
 
 def _read(log: Log, topic: str, columns: Sequence[str], start: Position, end: Position) -> pa.Table:
     # Of the past, what is kept counts.
-    first = "earliest" if start == START else start
+    first: Start = "earliest" if start == START else start
     found = [one.records for one in log.batches(topic, start=first, end=end, columns=columns)]
     if found:
         return pa.concat_tables(found).select(list(columns))
-    system = {COMMIT: pa.int64(), HEADERS: pa.map_(pa.string(), pa.string())}
+    at = pa.timestamp("us", tz="UTC")
+    system = {COMMIT: pa.int64(), HEADERS: pa.map_(pa.string(), pa.string()), RECEIVED_AT: at}
     schema = log.topic(topic).schema
     return pa.schema([(name, system.get(name) or schema.field(name).type) for name in columns]).empty_table()

@@ -21,9 +21,10 @@ import pyarrow.compute as pc
 from headwater.engine.watermarks import WatermarkRule
 from headwater.model.record import AMENDED
 
-COMMIT, HEADERS = "_commit", "_headers"
-WATERMARK, LATE_BY = "_watermark", "_late_by"
-"""What SQL gets with a late record: the watermark when it came, and by how many seconds it was late."""
+COMMIT, HEADERS, RECEIVED_AT = "_commit", "_headers", "_received_at"
+WATERMARK, LATE_BY, REASON = "_watermark", "_late_by", "_reason"
+"""What SQL gets with a dropped record: the watermark when it came, by how many seconds it was late, and why it was
+dropped: `late`, or `future` for an event time that cannot be."""
 NEVER = -(2**62)
 """Stands for a moment that has not come yet: before all others."""
 _EVER = 2**62
@@ -36,7 +37,10 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class LateRule:
-    """Records whose event time is more than `allowance` before the watermark when they come are dropped."""
+    """Records whose event time is more than `allowance` before the watermark when they come are dropped.
+
+    So are those whose event time is in the future, by the watermark's own rule.
+    """
 
     watermark: WatermarkRule
     allowance: timedelta = timedelta(0)
@@ -44,18 +48,26 @@ class LateRule:
     @property
     def columns(self) -> list[str]:
         """What has to be known of a record."""
-        return [*self.watermark.columns, COMMIT, HEADERS]
+        received = [] if self.watermark.future_max is None else [RECEIVED_AT]
+        return [*self.watermark.columns, COMMIT, HEADERS, *received]
+
+    @property
+    def future_max(self) -> int | None:
+        """As that of the watermark, in microseconds."""
+        return None if self.watermark.future_max is None else _microseconds(self.watermark.future_max)
 
     def to_json(self) -> tuple[Any, ...]:
         rule = self.watermark
         idle = None if rule.idle is None else _microseconds(rule.idle)
-        return (rule.event_time, _microseconds(rule.delay), rule.producer, idle, _microseconds(self.allowance))
+        allowance = _microseconds(self.allowance)
+        return (rule.event_time, _microseconds(rule.delay), rule.producer, idle, self.future_max, allowance)
 
     @classmethod
     def from_json(cls, topic: str, value: Sequence[Any]) -> Self:
-        event_time, delay, producer, idle, allowance = value
+        event_time, delay, producer, idle, future_max, allowance = value
         rule = WatermarkRule(
-            topic, event_time, _duration(delay), producer, None if idle is None else _duration(idle)
+            topic, event_time, _duration(delay), producer,
+            None if idle is None else _duration(idle), None if future_max is None else _duration(future_max),
         )  # fmt: skip
         return cls(rule, _duration(allowance))
 
@@ -77,8 +89,9 @@ class Lateness:
     """What the records of a topic up to a position say about its watermark, and the books: in = out + late.
 
     `producers` has the newest event time of each, and the clock when it was last heard of; `reached` is the watermark,
-    `clock` the newest tick, and `began` the first one. `records` came in, and `late` of them were dropped; the latest
-    was late by `late_by`. Moments are in microseconds, and `NEVER` as long as there is none.
+    `clock` the newest tick, and `began` the first one. `records` came in. `late` of them were dropped, the latest was
+    late by `late_by`, and `future` were dropped because of an event time in the future. Moments are in microseconds, and
+    `NEVER` as long as there is none.
     """
 
     producers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -88,6 +101,7 @@ class Lateness:
     records: int = 0
     late: int = 0
     late_by: int = 0
+    future: int = 0
 
     @property
     def watermark(self) -> int | None:
@@ -113,7 +127,7 @@ class Lateness:
         return {
             "producers": {name: list(one) for name, one in self.producers.items()},
             "reached": self.reached, "clock": self.clock, "began": self.began,
-            "records": self.records, "late": self.late, "late_by": self.late_by,
+            "records": self.records, "late": self.late, "late_by": self.late_by, "future": self.future,
         }  # fmt: skip
 
     @classmethod
@@ -123,45 +137,64 @@ class Lateness:
 
 
 @dataclass(frozen=True, slots=True)
-class LateRecords:
-    """The late records of a batch: the watermark before each commit that has any, by the commit's number.
+class Dropped:
+    """Which of some records are dropped; and of each of these the watermark before it, and whether it is late.
 
-    A record of one of these `commits` is late if its event time is more than `allowance` before that watermark.
+    One that is not late is from the future.
+    """
+
+    flags: Flags
+    watermarks: Numbers
+    late: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class LateRecords:
+    """The dropped records of a batch: the watermark before each commit that has any, by the commit's number.
+
+    A record of one of these `commits` is late if its event time is more than `allowance` before that watermark, and
+    from the future if it is more than `future_max` after the log received it.
     """
 
     event_time: str
     allowance: int
+    future_max: int | None
     commits: Numbers
     watermarks: Numbers
 
     @property
     def columns(self) -> list[str]:
         """What has to be read of a record to tell."""
-        return [self.event_time, COMMIT, HEADERS] if len(self.commits) else []
+        if not len(self.commits):
+            return []
+        return [self.event_time, COMMIT, HEADERS, *([] if self.future_max is None else [RECEIVED_AT])]
 
-    def found(self, records: pa.Table) -> tuple[Flags, Numbers]:
-        """Which records are late, and the watermark before each of these."""
+    def found(self, records: pa.Table) -> Dropped:
+        """Which records are dropped."""
         if not len(self.commits) or not records.num_rows:
-            return np.zeros(records.num_rows, dtype=np.bool_), np.empty(0, dtype=np.int64)
+            none = np.zeros(records.num_rows, dtype=np.bool_)
+            return Dropped(none, np.empty(0, dtype=np.int64), none[:0])
         commits = records[COMMIT].to_numpy()
         places = np.minimum(np.searchsorted(self.commits, commits), len(self.commits) - 1)
         times, judged = _times(records, self.event_time)
-        watermarks = self.watermarks[places]
-        late = (self.commits[places] == commits) & judged & (times < watermarks - self.allowance)
-        return late, watermarks[late]
+        judged &= self.commits[places] == commits
+        future = judged & _future(records, times, self.future_max)
+        late = judged & ~future & (times < self.watermarks[places] - self.allowance)
+        dropped = late | future
+        return Dropped(dropped, self.watermarks[places[dropped]], late[dropped])
 
     def to_json(self) -> Sequence[Any]:
         sink = pa.BufferOutputStream()
         table = pa.table({"commits": self.commits, "watermarks": self.watermarks})
         with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
             writer.write_table(table)
-        return [self.event_time, self.allowance, base64.b64encode(sink.getvalue()).decode()]
+        return [self.event_time, self.allowance, self.future_max, base64.b64encode(sink.getvalue()).decode()]
 
     @classmethod
     def from_json(cls, value: Sequence[Any]) -> Self:
-        event_time, allowance, text = value
+        event_time, allowance, future_max, text = value
         table = pa.ipc.open_stream(base64.b64decode(text)).read_all()
-        return cls(event_time, allowance, table["commits"].to_numpy(), table["watermarks"].to_numpy())
+        return cls(event_time, allowance, future_max, table["commits"].to_numpy(), table["watermarks"].to_numpy())
 
 
 def judge(
@@ -175,6 +208,8 @@ def judge(
     ticks = Moments.none() if rule.watermark.idle is None else ticks
     commits = records[COMMIT].to_numpy()
     times, judged = _times(records, rule.watermark.event_time)
+    future = judged & _future(records, times, rule.future_max)
+    judged &= ~future
     points = _distinct(np.concatenate([commits, ticks.commits, marks.commits]))
     began = before.began if before.began != NEVER or not len(ticks.moments) else int(ticks.moments[0])
     clocks = np.maximum.accumulate(np.append(before.clock, _at(points, ticks)))[1:]
@@ -192,9 +227,13 @@ def judge(
         before.records + records.num_rows,
         before.late + int(late.sum()),
         max(before.late_by, int((watermarks[late] - times[late]).max(initial=0))),
+        before.future + int(future.sum()),
     )
-    affected = _distinct(places[late])
-    return after, LateRecords(rule.watermark.event_time, allowance, points[affected], reached[affected])
+    affected = _distinct(places[late | future])
+    dropped = LateRecords(
+        rule.watermark.event_time, allowance, rule.future_max, points[affected], reached[affected]
+    )  # fmt: skip
+    return after, dropped
 
 
 class _Producers:
@@ -262,14 +301,16 @@ class _Producers:
         order = np.argsort(heard, kind="stable")
         least = np.minimum.accumulate(np.append(self._newest[rest][order], _EVER)[::-1])[::-1]
         active = np.searchsorted(heard[order], clocks - self._idle, side="right")
-        return least[np.where(clocks == NEVER, 0, active)]
+        behind: Numbers = least[np.where(clocks == NEVER, 0, active)]
+        return behind
 
     def _numbered(self, names: pa.DictionaryArray) -> Numbers:
         """The producer of each event by its number; those that are new get the next ones."""
         numbers = [self._numbers.setdefault(name, len(self._numbers)) for name in names.dictionary.to_pylist()]
         joined = np.full(len(self._numbers) - len(self._newest), NEVER, dtype=np.int64)
         self._newest, self._seen = np.append(self._newest, joined), np.append(self._seen, joined)
-        return np.array(numbers, dtype=np.int64)[names.indices.to_numpy()]
+        numbered: Numbers = np.array(numbers, dtype=np.int64)[names.indices.to_numpy()]
+        return numbered
 
     @staticmethod
     def _blocks(points: int, producers: int) -> Iterator[tuple[int, int]]:
@@ -283,6 +324,15 @@ def _times(records: pa.Table, event_time: str) -> tuple[Numbers, Flags]:
     amended = pc.is_valid(pc.map_lookup(records[HEADERS], pa.scalar(AMENDED), "first"))
     judged = pc.and_not(pc.is_valid(times), amended)
     return pc.fill_null(times, 0).to_numpy(), judged.to_numpy().astype(np.bool_)
+
+
+def _future(records: pa.Table, times: Numbers, future_max: int | None) -> Flags:
+    """Which event times are too far after the log received the records."""
+    if future_max is None:
+        return np.zeros(len(times), dtype=np.bool_)
+    received = records[RECEIVED_AT].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy()
+    flags: Flags = times > received + future_max
+    return flags
 
 
 def _names(records: pa.Table, rule: WatermarkRule, chosen: Flags) -> pa.DictionaryArray:

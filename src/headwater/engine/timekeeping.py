@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Literal, TypeAlias, get_args
 
-from headwater.engine.lateness import LATE_BY, WATERMARK, LateRule
+from headwater.engine.lateness import LATE_BY, REASON, WATERMARK, LateRule
 from headwater.engine.parts import Part
 from headwater.engine.ticking import Ticking
 from headwater.engine.watermarking import Watermarking, WatermarkState
@@ -46,7 +46,13 @@ class Timekeeping:
             create_source(self._log, CLOCK)
 
     def set_watermark(
-        self, topic: Topic, delay: Duration, producer: str | None, idle: Duration | None, event_time: str | None
+        self,
+        topic: Topic,
+        delay: Duration,
+        producer: str | None,
+        idle: Duration | None,
+        event_time: str | None,
+        future_max: Duration | None = None,
     ) -> None:
         """Lets the watermark of a topic follow its records. Raises `UsageError`."""
         if event_time is None:
@@ -56,6 +62,7 @@ class Timekeeping:
         rule = WatermarkRule(
             topic.name, event_time, duration_of("watermark", delay), producer,
             None if idle is None else duration_of("idle", idle),
+            None if future_max is None else duration_of("future_max", future_max),
         )  # fmt: skip
         check_rule(rule, topic.schema)
         self._rules[topic.name] = rule
@@ -173,7 +180,7 @@ def _check_droppable(topic: Topic) -> None:
             hint="Leave the key out, so that the topic is a stream, or leave late= out.",
         )
     for name in topic.schema.names:
-        if name.lower() in (WATERMARK, LATE_BY):
+        if name.lower() in (WATERMARK, LATE_BY, REASON):
             raise UsageError(
                 f"Topic {topic.name!r} has a column {name!r}, which late({topic.name!r}) adds.", hint="Rename it."
             )

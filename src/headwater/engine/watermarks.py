@@ -15,7 +15,8 @@ class WatermarkRule:
     """How the watermark of a topic follows from its records.
 
     It is the newest event time of the producer that is furthest behind, less the `delay` that events may have. A column
-    tells producers apart, and one that has been silent for `idle`, by the log's clock, holds nothing back.
+    tells producers apart, and one that has been silent for `idle`, by the log's clock, holds nothing back. An event
+    time more than `future_max` after the log received the record does not count: the producer's clock is wrong.
     """
 
     topic: str
@@ -23,9 +24,11 @@ class WatermarkRule:
     delay: timedelta
     producer: str | None = None
     idle: timedelta | None = None
+    future_max: timedelta | None = None
 
     @property
     def columns(self) -> list[str]:
+        """The columns of the topic that it rests on."""
         return [self.event_time, *([] if self.producer is None else [self.producer])]
 
 

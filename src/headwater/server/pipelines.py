@@ -43,7 +43,7 @@ BATCHES_SHOWN = 100
 CAPTURE_SECONDS_MAX = 5.0
 """How long a database may take to say how its capture is."""
 
-BOOKS = thing(topic=TEXT, **{"in": WHOLE}, out=WHOLE, late=WHOLE, late_by_seconds=NUMBER)
+BOOKS = thing(topic=TEXT, **{"in": WHOLE}, out=WHOLE, late=WHOLE, late_by_seconds=NUMBER, future=WHOLE)
 PIPELINE = thing(
     name=TEXT, status=TEXT, runs_here=YES_NO, process=maybe(PROCESS), error=ANYTHING, failed_at=maybe(TEXT),
     retries=maybe(WHOLE), not_kept=by_name(TEXT), position=maybe(POSITION), log_position=POSITION, behind=maybe(WHOLE),

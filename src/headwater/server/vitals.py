@@ -114,8 +114,12 @@ def _late(service: Service) -> Iterator[Family]:
     if books:
         about = "Records of topics of which late ones are dropped, up to the position of the views."
         yield counter("headwater_judged_records_total", about, [({"topic": one.topic}, one.records) for one in books])
-        about = "Those of them that were dropped because they came too late."
-        yield counter("headwater_late_records_total", about, [({"topic": one.topic}, one.late) for one in books])
+        about = "Those of them that were dropped: they came too late, or are from the future."
+        kinds = [
+            (one.topic, kind, count) for one in books for kind, count in (("late", one.late), ("future", one.future))
+        ]
+        figures = [({"topic": topic, "reason": kind}, count) for topic, kind, count in kinds]
+        yield counter("headwater_late_records_total", about, figures)
 
 
 def _dead_letters(service: Service) -> Iterator[Family]:

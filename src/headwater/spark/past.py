@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.window import WindowSpec
 
-from headwater.engine.lateness import LATE_BY, WATERMARK
+from headwater.engine.lateness import LATE_BY, REASON, WATERMARK
 from headwater.log.topic import Topic
 from headwater.model.record import SQL_COLUMNS
 from headwater.spark.catalyst.history import Reference
@@ -24,10 +24,10 @@ def past(records: DataFrame, topic: Topic, reference: Reference, *, judged: bool
     """What a query reads that reads a topic in this way. `records` are those of `record_schema`."""
     own, system = _columns(topic.schema.names), _columns(SQL_COLUMNS)
     if reference.reading == "late":
-        late = records.where(F.col(LATE_BY).isNotNull())
-        return late.select(*own, WATERMARK, LATE_BY, *system)
+        late = records.where(F.col(REASON).isNotNull())
+        return late.select(*own, WATERMARK, LATE_BY, REASON, *system)
     if judged:
-        records = records.where(F.col(LATE_BY).isNull())
+        records = records.where(F.col(REASON).isNull())
     if reference.reading == "changes":
         return records.select(*own, _operation(topic).alias("operation"), *system)
     if reference.reading == "versions":

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.batch import Batch
-from headwater.engine.lateness import LATE_BY, WATERMARK, LateRecords
+from headwater.engine.lateness import LATE_BY, NEVER, REASON, WATERMARK, LateRecords
 from headwater.log.cutting import OffsetRange
 from headwater.log.opening import open_log
 from headwater.log.port import Log
@@ -19,7 +19,8 @@ from headwater.views.identity import number_keys
 from headwater.views.zset import WEIGHT
 
 OFFSET, DELETED = "_offset", "_deleted"
-_TOLD = (WATERMARK, LATE_BY)
+_TOLD = (WATERMARK, LATE_BY, REASON)
+_TIME = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +62,16 @@ def read(sources: Sequence[StageSource], batch: Batch, task: int) -> Iterator[tu
 
 def divided(records: pa.Table, late: LateRecords) -> tuple[pa.Table, pa.Table | None]:
     """The records that are on time, and those that are dropped, with what SQL is told of them; None without any."""
-    flags, watermarks = late.found(records)
-    if not flags.any():
+    found = late.found(records)
+    if not found.flags.any():
         return records, None
-    dropped = records.filter(pa.array(flags))
-    times = dropped[late.event_time].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy()
-    at = pa.array(watermarks).cast(pa.timestamp("us", tz="UTC"))
-    late_by = pa.array((watermarks - times) / 1e6)
-    told = dropped.append_column(WATERMARK, at).append_column(LATE_BY, late_by)
-    return records.filter(pa.array(~flags)), told
+    dropped = records.filter(pa.array(found.flags))
+    times = dropped[late.event_time].cast(_TIME).cast(pa.int64()).to_numpy()
+    at = pa.array(found.watermarks, mask=found.watermarks == NEVER).cast(_TIME)
+    late_by = pa.array((found.watermarks - times) / 1e6, mask=~found.late)
+    reason = pa.array(np.where(found.late, "late", "future"), pa.string())
+    told = dropped.append_column(WATERMARK, at).append_column(LATE_BY, late_by).append_column(REASON, reason)
+    return records.filter(pa.array(~found.flags)), told
 
 
 def _read(topic: str, columns: Sequence[str], batch: Batch, task: int) -> Iterator[pa.Table]:

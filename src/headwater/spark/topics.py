@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     _parse_datatype_string,
 )
 
-from headwater.engine.lateness import LATE_BY, WATERMARK, LateRule
+from headwater.engine.lateness import LATE_BY, REASON, WATERMARK, LateRule
 from headwater.errors import InvalidQuery, UnsupportedQuery
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
@@ -47,7 +47,7 @@ _ADDED: Mapping[Reading, Mapping[str, DataType]] = {
     "rows": {},
     "changes": {OPERATION: StringType()},
     "versions": {VALID_FROM: TimestampType(), VALID_TO: TimestampType()},
-    "late": {WATERMARK: TimestampType(), LATE_BY: DoubleType()},
+    "late": {WATERMARK: TimestampType(), LATE_BY: DoubleType(), REASON: StringType()},
 }
 
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from headwater.engine.comparison import DOUBLES_WITHIN, Difference, differences, has_doubles, unexplained
 from headwater.engine.frontiers import frontier_at
 from headwater.engine.functions import Function
-from headwater.engine.lateness import LATE_BY, LateRule
+from headwater.engine.lateness import REASON, LateRule
 from headwater.engine.publication import Excluded
 from headwater.engine.remembered import Remembered, Since
 from headwater.errors import HeadwaterError, ViewFailed
@@ -292,7 +292,7 @@ def _rows(
     if topic.key:
         records = _newest(records, topic)
     if late is not None:
-        records = records.filter(pc.is_null(records[LATE_BY]))
+        records = records.filter(pc.is_null(records[REASON]))
     return records.select(topic.schema.names)
 
 

@@ -23,6 +23,7 @@ class Committed:
     tick: int | None = None
     mark: int | None = None
     events: Sequence[Event] = ()
+    received: int = 0
 
 
 @dataclass
@@ -32,22 +33,30 @@ class Model:
     delay: int
     idle: int | None = None
     allowance: int = 0
+    future_max: int | None = None
     newest: dict[str, int] = field(default_factory=dict)
     heard: dict[str, int | None] = field(default_factory=dict)
     clock: int | None = None
     reached: int | None = None
+
+    def is_future(self, commit: Committed, event: Event) -> bool:
+        """Whether an event cannot have happened yet."""
+        if self.future_max is None or event.at is None or event.amended:
+            return False
+        return event.at > commit.received + self.future_max
 
     def judge(self, commits: Iterable[Committed]) -> list[tuple[int, Event, int | None, bool]]:
         """Each event with the number of its commit, the watermark before it, and whether it is late."""
         return [judged for commit in commits for judged in self._judge(commit)]
 
     def _judge(self, commit: Committed) -> list[tuple[int, Event, int | None, bool]]:
-        found = [(commit.number, event, self.reached, self._is_late(event)) for event in commit.events]
+        real = [event for event in commit.events if not self.is_future(commit, event)]
+        found = [(commit.number, one, self.reached, one in real and self._is_late(one)) for one in commit.events]
         if self.idle is not None and commit.tick is not None:
             if self.clock is None:
                 self.heard = dict.fromkeys(self.heard, commit.tick)
             self.clock = commit.tick
-        for event in commit.events:
+        for event in real:
             if event.at is not None and not event.amended:
                 name = event.producer or ""
                 self.newest[name] = max(self.newest.get(name, event.at), event.at)
