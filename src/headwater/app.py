@@ -137,7 +137,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         `watermark` is how late events may come, to each `producer` (a column) that has not been silent for `idle`.
         `late` says what becomes of those that come later: they `correct` results, as long as they do so
         ("correct for 1 day"), or views `drop` them. What is dropped is in `late('topic')` in SQL. An event time more
-        than `future_max` after the log received the record does not move the watermark, and is dropped as late ones are.
+        than `future_max` after the log received its record moves no watermark, and is dropped as late ones are.
         """
         found = declare_topic(
             self.log, name, schema, key=key, partitions=partitions, partition_by=partition_by, event_time=event_time,

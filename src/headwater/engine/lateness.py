@@ -90,8 +90,8 @@ class Lateness:
 
     `producers` has the newest event time of each, and the clock when it was last heard of; `reached` is the watermark,
     `clock` the newest tick, and `began` the first one. `records` came in. `late` of them were dropped, the latest was
-    late by `late_by`, and `future` were dropped because of an event time in the future. Moments are in microseconds, and
-    `NEVER` as long as there is none.
+    late by `late_by`, and `future` were dropped because of an event time in the future. Moments are in microseconds,
+    and `NEVER` as long as there is none.
     """
 
     producers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
