@@ -68,6 +68,8 @@ def test_the_same_records_are_late_in_every_division(
             balanced(app)
         content = app.snapshot().tables
         assert late_offsets(app) == expected(app)
+        origins = {origin.title for origin in app.explain().origins.values()}
+        assert sorted(origins) == ["late records of topic clicks", "topic clicks (without late records)"]
     assert content["ledger"].num_rows > 0
     # After an hour's stop all of it is one batch; another application reads it for the first time.
     with declare(App("stopped", log=tmp_path / "log", master="local[2]")) as stopped:

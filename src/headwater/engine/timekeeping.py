@@ -139,7 +139,7 @@ class Timekeeping:
                     hint=f"Declare it: app.topic({topic!r}, ..., event_time='at', watermark='10 seconds').",
                 )
         for rule in self._rules.values():
-            if rule.idle is not None and self._every is None and watermark_of(rule.topic) in sources:
+            if self._every is None and self._waits_for_idle(rule, sources):
                 raise UsageError(
                     f"Topic {rule.topic!r} has idle producers, and the application has no clock.",
                     hint='Let the log\'s clock tick: app.clock(every="1 second").',
@@ -153,9 +153,11 @@ class Timekeeping:
     def _needs_clock(self) -> bool:
         """Whether a view reads the clock, or a watermark that idle producers do not hold back."""
         read = self._reads()
-        return CLOCK in read or any(
-            rule.idle is not None and watermark_of(rule.topic) in read for rule in self._rules.values()
-        )
+        return CLOCK in read or any(self._waits_for_idle(rule, read) for rule in self._rules.values())
+
+    def _waits_for_idle(self, rule: WatermarkRule, read: Collection[str]) -> bool:
+        """Whether something depends on which producers of a topic are idle."""
+        return rule.idle is not None and (watermark_of(rule.topic) in read or rule.topic in self._late)
 
 
 def allowance_of(late: Late) -> timedelta | None:

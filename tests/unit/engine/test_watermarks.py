@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.engine.ticking import Ticking
 from headwater.engine.timekeeping import Timekeeping
 from headwater.engine.watermarking import Watermarking
 from headwater.engine.watermarks import WatermarkRule, check_rule
@@ -179,6 +180,22 @@ def test_what_views_read_has_to_be_declared(log: EmbeddedLog) -> None:
     time.set_clock("1 second", create=True)
     time.check(["watermark.clicks", "clock"])
     assert [part.name for part in time.parts()] == ["watermark of clicks", "clock"]
+
+
+def test_whoever_drops_late_records_needs_to_know_who_is_idle(log: EmbeddedLog) -> None:
+    time = Timekeeping(log, list)
+    time.set_watermark(log.topic("clicks"), "10 seconds", "device", "1 minute", "at")
+    time.check([])
+    time.set_late(log.topic("clicks"), "drop", create=True)
+    with pytest.raises(UsageError, match="has idle producers, and the application has no clock"):
+        time.check([])
+    time.set_clock("1 second", create=True)
+    time.check([])
+    clock = next(part for part in time.parts() if part.name == "clock")
+    assert isinstance(clock, Ticking)
+    assert clock._reads()
+    time.set_late(log.topic("clicks"), "correct", create=True)
+    assert not clock._reads()
 
 
 def test_a_watermark_set_by_hand_needs_no_rule(log: EmbeddedLog) -> None:
