@@ -21,7 +21,7 @@ from headwater.log.times import CLOCK, records_of, watermark_of
 from headwater.model.position import START, Position
 
 ROWS_MAX = 4_000_000
-"""How many records are judged together when what was known is made again."""
+"""More records than this are judged part by part, when what was known is made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,12 @@ class Judging:
 
 def judged_through(log: Log, rule: LateRule, before: Lateness, start: Position, end: Position) -> Lateness:
     """What is known of a topic at a position, given what is known at an earlier one."""
-    lateness, reached, cutter = before, start, log.cutter([rule.watermark.topic])
-    while not end <= reached:
-        until = cutter.cut(reached, end, ROWS_MAX).end
-        lateness, _ = judged_between(log, rule, lateness, reached, until)
-        reached = until
-    return lateness
+    topic = rule.watermark.topic
+    ends = [sum(last for _, last in log.offsets(topic, at=position).values()) for position in (start, end)]
+    middle = log.between(start, end) if ends[1] - ends[0] > ROWS_MAX else None
+    if middle is None:
+        return judged_between(log, rule, before, start, end)[0]
+    return judged_through(log, rule, judged_through(log, rule, before, start, middle), middle, end)
 
 
 def judged_between(
