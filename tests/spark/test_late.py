@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from headwater.app import App
 from headwater.engine.comparison import differences
 from headwater.errors import UnsupportedQuery, UsageError
+from headwater.log.embedded.log import EmbeddedLog
 from tests.property.engine.lateness_model import Committed, Event, Model
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -192,6 +193,7 @@ def test_records_that_retention_takes_stop_the_views(spark: SparkSession, tmp_pa
         app.log.alter("clicks", retention_bytes=1, segment_bytes_max=1)
         click(app, ("a", 200))
         click(app, ("a", 300))
+        assert isinstance(app.log, EmbeddedLog)
         app.log.upkeep()
         with pytest.raises(UsageError, match="Retention deletes records of topic 'clicks'"):
             app.catch_up()

@@ -49,14 +49,30 @@ class Judging:
     def __init__(self, log: Log, rules: Mapping[str, LateRule], known: Mapping[str, Judged]) -> None:
         self._log, self._rules, self._known = log, rules, dict(known)
 
-    def judge(self, start: Position, end: Position) -> tuple[Mapping[str, Judged], Mapping[str, LateRecords]]:
-        """What is known at the end of a batch, and which of its records are late, by topic."""
+    def judge(
+        self, start: Position, end: Position, ranges: Sequence[OffsetRange]
+    ) -> tuple[Mapping[str, Judged], Mapping[str, LateRecords]]:
+        """What is known at the end of a batch, and which of its records are late, by topic.
+
+        `ranges` is where its records are, which may be fewer than there once were.
+        """
         after, late = dict[str, Judged](), dict[str, LateRecords]()
         for topic, rule in self._rules.items():
-            before = self._at(topic, rule, start)
-            lateness, late[topic] = judged_between(self._log, rule, before, start, end)
+            before, records = self._at(topic, rule, start), self._records(topic, rule, ranges)
+            lateness, late[topic] = _judged(self._log, rule, before, records, start, end)
             after[topic] = Judged(rule, end, lateness)
         return after, late
+
+    def _records(self, topic: str, rule: LateRule, ranges: Sequence[OffsetRange]) -> pa.Table:
+        found = [
+            batch.records
+            for one in ranges
+            if one.topic == topic
+            for batch in self._log.batches(
+                topic, start=one.first, end=one.end, columns=rule.columns, partition=one.partition
+            )
+        ]
+        return _together(self._log, topic, rule.columns, found)
 
     def keep(self, judged: Mapping[str, Judged]) -> None:
         """Continues from there."""
@@ -86,18 +102,17 @@ def judged_through(log: Log, rule: LateRule, before: Lateness, start: Position, 
     ends = [sum(last for _, last in log.offsets(topic, at=position).values()) for position in (start, end)]
     middle = log.between(start, end) if ends[1] - ends[0] > ROWS_MAX else None
     if middle is None:
-        return judged_between(log, rule, before, start, end)[0]
+        records = _read(log, topic, rule.columns, start, end)
+        return _judged(log, rule, before, records, start, end)[0]
     return judged_through(log, rule, judged_through(log, rule, before, start, middle), middle, end)
 
 
-def judged_between(
-    log: Log, rule: LateRule, before: Lateness, start: Position, end: Position
+def _judged(
+    log: Log, rule: LateRule, before: Lateness, records: pa.Table, start: Position, end: Position
 ) -> tuple[Lateness, LateRecords]:
-    """As `judge`, for all records between two positions."""
-    topic = rule.watermark.topic
-    records = _read(log, topic, rule.columns, start, end)
+    """As `judge`, with what time sources say between two positions."""
     ticks = _moments(log, CLOCK, start, end) if rule.watermark.idle is not None else Moments.none()
-    return judge(rule, before, records, ticks, _moments(log, watermark_of(topic), start, end))
+    return judge(rule, before, records, ticks, _moments(log, watermark_of(rule.watermark.topic), start, end))
 
 
 def _moments(log: Log, source: str, start: Position, end: Position) -> Moments:
@@ -113,6 +128,10 @@ def _read(log: Log, topic: str, columns: Sequence[str], start: Position, end: Po
     # Of the past, what is kept counts.
     first: Start = "earliest" if start == START else start
     found = [one.records for one in log.batches(topic, start=first, end=end, columns=columns)]
+    return _together(log, topic, columns, found)
+
+
+def _together(log: Log, topic: str, columns: Sequence[str], found: Sequence[pa.Table]) -> pa.Table:
     if found:
         return pa.concat_tables(found).select(list(columns))
     at = pa.timestamp("us", tz="UTC")

@@ -348,7 +348,9 @@ def _names(records: pa.Table, rule: WatermarkRule, chosen: Flags) -> pa.Dictiona
 def _distinct(numbers: Numbers) -> Numbers:
     """Each number once, in order; sorting is far quicker than numpy's `unique` where most are distinct."""
     ordered = np.sort(numbers)
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+    first: Flags = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
+    distinct: Numbers = ordered[first]
+    return distinct
 
 
 def _at(points: Numbers, source: Moments) -> Numbers:

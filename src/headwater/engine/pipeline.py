@@ -273,7 +273,7 @@ class Pipeline:
     def _advance(self, to: Cut, end: Position) -> Progress:
         began = time.monotonic()
         self._judging.check(to.forgotten)
-        judged, late = self._judging.judge(self.position, to.end)
+        judged, late = self._judging.judge(self.position, to.end, to.ranges)
         batch = replace(self._batch(to), late=late)
         try:
             notes = self._program.run(batch)
@@ -315,7 +315,7 @@ class Pipeline:
         position = Position.parse(batch.end)
         if judged is None:
             # It is shorter than it was to be.
-            judged, _ = self._judging.judge(self.position, position)
+            judged, _ = self._judging.judge(self.position, position, batch.ranges)
         caught_up = position >= end
         changes = _changes(notes)
         stats = BatchStats(
