@@ -291,7 +291,8 @@ class _Producers:
             self._seen[touched] = seen[-1]
         found = np.where(active, newest[1:], _EVER).min(axis=1, initial=_EVER)
         self._newest[touched] = newest[-1]
-        return np.minimum(found, behind)
+        furthest: Numbers = np.minimum(found, behind)
+        return furthest
 
     def _behind(self, rest: Flags, clocks: Numbers) -> Numbers:
         """The same for producers that have no events at these points."""
