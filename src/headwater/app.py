@@ -29,7 +29,7 @@ from headwater.engine.remembered import Remembered, lost, tried_again
 from headwater.engine.running import needs_person
 from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.supervision import Retry, supervised
-from headwater.engine.timekeeping import Emit, Timed, Timekeeping
+from headwater.engine.timekeeping import Emit, Late, Timed, Timekeeping
 from headwater.engine.topic_rows import TopicRows
 from headwater.engine.whereabouts import settle
 from headwater.errors import (
@@ -130,6 +130,8 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         watermark: Duration | None = None,
         producer: str | None = None,
         idle: Duration | None = None,
+        future_max: Duration | None = None,
+        late: Late = "correct",
         **settings: Unpack[TopicOptions],
     ) -> Topic:
         """A topic of the log. With a key it is a table: its newest row per key.
@@ -142,13 +144,20 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         `headwater` that only read change nothing.
 
         `watermark` is how late events may come, to each `producer` (a column) that has not been silent for `idle`.
+        `late` says what becomes of those that come later: they `correct` results, as long as they do so
+        ("correct for 1 day"), or views `drop` them. What is dropped is in `late('topic')` in SQL. An event time more
+        than `future_max` after the log received its record moves no watermark, and is dropped as late ones are.
         """
         found = declare_topic(
             self.log, name, schema, key=key, partitions=partitions, partition_by=partition_by, event_time=event_time,
             settings=settings, missing=None if self._creates else self._missing_topics,
         )  # fmt: skip
         if watermark is not None:
-            self.time.set_watermark(found, watermark, producer, idle, event_time)
+            self.time.set_watermark(found, watermark, producer, idle, event_time, future_max)
+        before = self.time.late.get(name)
+        self.time.set_late(found, late, create=self._creates)
+        if self.time.late.get(name) != before:
+            self._runtime = None
         return found
 
     @property
@@ -249,7 +258,7 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         # Spark takes a second to import, and reading does not need it.
         from headwater.spark.runtime import Runtime
 
-        planned = Runtime(self._spark, self.log, views, self._functions, on_step)
+        planned = Runtime(self._spark, self.log, views, self._functions, on_step, self.time.late)
         self.time.check(planned.program.time_sources)
         return planned
 

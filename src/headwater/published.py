@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from headwater.engine.books import Books, books_of
 from headwater.engine.candidates import SAMPLES, Candidate, ViewDiff, candidate, decide, diff
 from headwater.engine.manifest import Size
 from headwater.engine.publication import Base, Excluded, Generation, Hold, Wish
@@ -106,6 +107,11 @@ class Published:
     def state(self) -> dict[str, Size]:
         """The size of every part of the state and of every view, on disk."""
         return self._open_reader().sizes()
+
+    def books(self) -> list[Books]:
+        """How many records came to each topic of which late ones are dropped, and how many were: in = out + late."""
+        current = self.published()
+        return [] if current is None else books_of(self._open_reader().store.judged(current.id))
 
     def generations(self) -> list[Generation]:
         """All definitions of the views that are kept, oldest first."""

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from headwater.app import App
+from headwater.engine.books import Books
 from headwater.errors import DiskFull, RecordFailed, SourceUnavailable
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.position import START
@@ -294,16 +295,18 @@ def test_every_rule_fires_in_its_state_and_in_no_other(
     monkeypatch.setattr(sources, "ASK_SECONDS", 3600.0)
     with captured(tmp_path, clock=clock) as (shop, database), Heart(database.directory, clock=clock) as capture:
         shop.service.sources.ask()
+        books = [Books("clicks", 5, 0, timedelta(0))]
+        monkeypatch.setattr(shop.app, "books", lambda: books)
         good = shop.client.get("/metrics").text + 'up{job="headwater"} 1\n'
         assert {name for name, rule in rules().items() if firing(rule, good)} == set()
-        found = dict(bad_states(shop, database, capture, clock, good))
+        found = dict(bad_states(shop, database, capture, clock, good, books))
         assert found.keys() | {"HeadwaterSinkPaused", "HeadwaterDiskNearlyFull"} == rules().keys()
         for name, text in found.items():
             assert firing(rules()[name], text, good), name
 
 
 def bad_states(
-    shop: Shop, database: Database, capture: Heart, clock: ManualClock, good: str
+    shop: Shop, database: Database, capture: Heart, clock: ManualClock, good: str, books: list[Books]
 ) -> Iterator[tuple[str, str]]:
     """The figures in each of the states that a rule is for, by the rule's name."""
 
@@ -326,6 +329,11 @@ def bad_states(
     yield "HeadwaterSourceUnavailable", figures()
     shop.client.post("/topics/orders/records", json=[{"id": "x"}])
     yield "HeadwaterDeadLetters", figures()
+    books[0] = Books("clicks", 6, 1, timedelta(seconds=1))
+    yield "HeadwaterLateRecords", figures()
+    assert shop.client.get("/pipelines").json()["pipelines"][0]["books"] == [
+        {"topic": "clicks", "in": 6, "out": 5, "late": 1, "late_by_seconds": 1.0, "future": 0}
+    ]
     assert isinstance(shop.app.log, EmbeddedLog)
     fall_behind(shop.app.log)
     yield "HeadwaterGroupNearRetention", figures()

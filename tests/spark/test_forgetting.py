@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.engine import following
-from headwater.engine.embedded.database import Database
+from headwater.engine.embedded.database import SqliteDatabase
 from headwater.errors import HistoryGone, RecordsMissed, UnsupportedQuery
 from headwater.system.storage import Storage
 from tests.spark.forgetting import AGE, VIEWS, World, batches, prove, rows
@@ -245,7 +245,7 @@ def test_a_base_shows_what_was_lost_after_it(world: World) -> None:
         assert app.verify("all_of_it").base == bases[-1]
         assert sorted(path.name for path in (app.directory / "runs").iterdir()) == before, "a replay leaves nothing"
         app.close_pipeline()
-        with Database(app.directory, Storage()).write() as tx:
+        with SqliteDatabase(app.directory, Storage()).write() as tx:
             # What is published loses what changed after the base, as if a merge had gone wrong.
             tx.execute("DELETE FROM runs WHERE arrangement = 'view/rows' AND file NOT IN (SELECT file FROM base_runs)")
             assert tx.changes()

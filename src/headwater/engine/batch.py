@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from headwater.engine.lateness import LateRecords
 from headwater.engine.manifest import Merge
 from headwater.engine.runs import HIGHEST, LOWEST, Run
 from headwater.log.cutting import OffsetRange
@@ -23,7 +24,7 @@ class Batch:
     are. `blobs`: the address of the place where runs are. `files`: where the job before, if there was one, has left
     its rows. `excluded`: records that are passed over, as topic, partition, first and last offset. `frontier`: how far
     time has come at its end; `frontier_before`: at its start. `forgotten`: where records of earlier batches are that do
-    not count any more from its end on.
+    not count any more from its end on. `late`: which records of a topic are late, for those of which they are dropped.
     """
 
     number: int
@@ -40,6 +41,7 @@ class Batch:
     files: Sequence[str] = ()
     frontier: Frontier = NO_TIME
     frontier_before: Frontier = NO_TIME
+    late: Mapping[str, LateRecords] = field(default_factory=dict)
 
     def hash_range(self, task: int) -> tuple[int, int]:
         """The first and the last hash that a task owns."""
@@ -55,6 +57,7 @@ class Batch:
             "forgotten": [one.to_json() for one in self.forgotten],
             "excluded": [list(place) for place in self.excluded],
             "frontier": self.frontier.to_json(), "frontier_before": self.frontier_before.to_json(),
+            "late": {topic: one.to_json() for topic, one in self.late.items()},
         }  # fmt: skip
 
     @classmethod
@@ -62,7 +65,8 @@ class Batch:
         runs = {name: tuple(Run.from_json([name, *run]) for run in found) for name, found in value["runs"].items()}
         places = {name: [OffsetRange(*one) for one in value[name]] for name in ("ranges", "forgotten")}
         frontiers = {name: Frontier.from_json(value[name]) for name in ("frontier", "frontier_before")}
-        return cls(**{**value, **frontiers, **places, "log": tuple(value["log"]), "runs": runs})
+        late = {topic: LateRecords.from_json(one) for topic, one in value["late"].items()}
+        return cls(**{**value, **frontiers, **places, "log": tuple(value["log"]), "runs": runs, "late": late})
 
 
 @dataclass(slots=True)

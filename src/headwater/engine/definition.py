@@ -42,11 +42,24 @@ class DefinedView:
 
 @dataclass(frozen=True, slots=True)
 class DefinedTopic:
-    """A topic that views read: its columns, as DDL, its key, and whether views `forget` what retention deletes."""
+    """A topic that views read: its columns, as DDL, its key, and whether views `forget` what retention deletes.
+
+    `late` is the rule by which late records are dropped, as `LateRule` writes it; nothing if none are.
+    """
 
     columns: str
     key: tuple[str, ...] = ()
     views: Memory = "forget"
+    late: tuple[Any, ...] = ()
+
+    def to_json(self) -> list[Any]:
+        # Without a rule it is what it was before there were rules, so that nothing is built again.
+        return [self.columns, list(self.key), self.views, *([list(self.late)] if self.late else [])]
+
+    @classmethod
+    def from_json(cls, value: list[Any]) -> DefinedTopic:
+        columns, key, views, *late = value
+        return cls(columns, tuple(key), views, tuple(late[0]) if late else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +108,7 @@ class Definition:
         return {
             "version": self.version,
             "views": {name: view.to_json() for name, view in self.views.items()},
-            "topics": {name: [topic.columns, list(topic.key), topic.views] for name, topic in self.topics.items()},
+            "topics": {name: topic.to_json() for name, topic in self.topics.items()},
             "functions": dict(self.functions),
             "explanation": self.explanation.to_json(),
         }
@@ -105,7 +118,7 @@ class Definition:
         return cls(
             value["version"],
             {name: DefinedView.from_json(view) for name, view in value["views"].items()},
-            {name: DefinedTopic(columns, tuple(key), views) for name, (columns, key, views) in value["topics"].items()},
+            {name: DefinedTopic.from_json(topic) for name, topic in value["topics"].items()},
             value["functions"],
             Explanation.from_json(value["explanation"]),
         )

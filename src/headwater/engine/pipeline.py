@@ -17,6 +17,7 @@ from headwater.engine.definition import Definition
 from headwater.engine.following import Following, OnGone
 from headwater.engine.frontiers import frontier_at
 from headwater.engine.isolation import isolate, shortened
+from headwater.engine.judging import Judged, Judging, judging_of
 from headwater.engine.manifest import Size
 from headwater.engine.opening import open_store
 from headwater.engine.publication import BatchCommit, BatchStats, Excluded, Generation
@@ -154,6 +155,7 @@ class Pipeline:
             lane.promotes,
         )
         self._excluded = self.store.excluded(self.generation.id)
+        self._judging = self._judge()
         self._cutter = log.cutter(program.topics)
         self._on_gone = on_gone
         self._following = Following(log, name_of(address), program.topics, on_gone)
@@ -216,6 +218,7 @@ class Pipeline:
         """Continues with another program, whose generation readers see now, and perhaps `adopts` state of this one."""
         former, self._program, self.generation = self.generation, program, generation
         self._excluded = self.store.excluded(generation.id)
+        self._judging = self._judge()
         self._cutter = self._log.cutter(program.topics)
         self._following = Following(self._log, name_of(self.store.address), program.topics, self._on_gone)
         self._bases = Bases(self._log, self.store, self._epoch, name_of(self.store.address), program.topics)
@@ -253,7 +256,7 @@ class Pipeline:
             self._following.skip_gone(self._cutter, self.position)
             return replace(self._advance(to := self._cut(end), end.joined(to.end)), missed=missed)
         self.generation = self.store.open_generation(self._program.fingerprint, self._program.definition, fresh=True)
-        self._excluded = []
+        self._excluded, self._judging = [], self._judge()
         self._hold()
         return replace(self._advance(Cut(START), end), missed=missed)
 
@@ -262,12 +265,18 @@ class Pipeline:
         self._following.hold(self.generation, now=True)
         self._following.begin(self._cutter, self.generation)
 
+    def _judge(self) -> Judging:
+        """What tells late records of the program's topics."""
+        return judging_of(self._log, self._program.definition, lambda: self.store.judged(self.generation.id))
+
     def _release_old(self) -> None:
         self._following.keep_only([one.id for one in self.store.generations() if one.status != "retired"])
 
     def _advance(self, to: Cut, end: Position) -> Progress:
         began = time.monotonic()
-        batch = self._batch(to)
+        self._judging.check(to.forgotten)
+        judged, late = self._judging.judge(self.position, to.end, to.ranges)
+        batch = replace(self._batch(to), late=late)
         try:
             notes = self._program.run(batch)
         except ViewFailed as failure:
@@ -275,7 +284,7 @@ class Pipeline:
         if to.records and not self._log.compacted(self._program.topics) <= to.end:
             # Compaction overtook the reading and may have taken records away: the batch has to reach further.
             return self.step(end)
-        return self._commit(batch, notes, to, began, end)
+        return self._commit(batch, notes, to, began, end, judged=judged)
 
     def _batch(self, to: Cut) -> Batch:
         first = self.generation.batch == 0
@@ -303,8 +312,12 @@ class Pipeline:
         began: float,
         end: Position,
         excluded: Sequence[Excluded] = (),
+        judged: Mapping[str, Judged] | None = None,
     ) -> Progress:
         position = Position.parse(batch.end)
+        if judged is None:
+            # It is shorter than it was to be.
+            judged, _ = self._judging.judge(self.position, position, batch.ranges)
         caught_up = position >= end
         changes = _changes(notes)
         stats = BatchStats(
@@ -328,8 +341,10 @@ class Pipeline:
                 and self.generation.status == "building"
                 and (caught_up or self.store.current() is None),
                 excluded=excluded,
+                judged=judged,
             )
         )
+        self._judging.keep(judged)
         promoted = self.generation.status
         self.generation = self.store.generation(self.generation.id)
         self._following.hold(self.generation)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headwater.engine.definition import Definition
+from headwater.engine.judging import Judged
 from headwater.engine.manifest import Merge
 from headwater.engine.runs import Run
 from headwater.model.position import Position
@@ -114,7 +115,8 @@ class Hold:
 class Base:
     """The state of a generation as it was at one batch, kept so that later ones can be replayed from there.
 
-    `offsets` has the first record after it, by topic and partition. `taken_at` is in microseconds.
+    `offsets` has the first record after it, by topic and partition. `taken_at` is in microseconds. `judged` is what was
+    known there of the lateness of topics' records.
     """
 
     generation: int
@@ -122,6 +124,7 @@ class Base:
     position: Position
     offsets: Mapping[str, Mapping[int, int]]
     taken_at: int
+    judged: Mapping[str, Judged] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,8 @@ class BatchCommit:
 
     `epoch` is that of the driver, `batch` the number after the generation's last. `added` are the new runs of all
     arrangements, `merges` what takes the place of older ones, and `changes` those of the new runs that are a view's
-    change. With `promote` the generation becomes the one that readers see, and the one that was is retired.
+    change. With `promote` the generation becomes the one that readers see, and the one that was is retired. `judged` is
+    what is known of the lateness of topics' records at its position.
     """
 
     generation: int
@@ -154,6 +158,7 @@ class BatchCommit:
     stats: BatchStats = field(default_factory=BatchStats)
     promote: bool = False
     excluded: Sequence[Excluded] = ()
+    judged: Mapping[str, Judged] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from headwater.engine.batch import Batch, StageNote
 from headwater.engine.changing import Parted
 from headwater.engine.comparison import Difference, differences, has_doubles, unexplained
 from headwater.engine.frontiers import frontier_at
+from headwater.engine.judging import judging_of
 from headwater.engine.manifest import Manifest, replacement
 from headwater.engine.pipeline import BATCH_ROWS_MAX, ONE_TASK_ROWS_MAX, Program
 from headwater.engine.publication import Base, Excluded
@@ -123,6 +124,7 @@ class Replay:
     def _run(self, part: Program, base: Base, rows_max: int, manifest: Manifest, written: set[str]) -> int:
         until = time.monotonic() + GRACE.total_seconds()
         cutter, records = self.log.cutter(part.topics), 0
+        judging = judging_of(self.log, part.definition, lambda: base.judged)
         number, start = base.batch, base.position
         while not self.position <= start:
             if time.monotonic() > until:
@@ -132,6 +134,7 @@ class Replay:
                 # Records were compacted: a batch has to reach further than the view.
                 raise self._overtaken(part, base, "compaction")
             number += 1
+            judged, late = judging.judge(start, cut.end, cut.ranges)
             batch = Batch(
                 number=number,
                 log=(self.log.url, self.log.identity),
@@ -143,10 +146,12 @@ class Replay:
                 runs=manifest.runs(),
                 ranges=cut.ranges,
                 excluded=[(row.topic, row.partition, row.offset, row.offset) for row in self.excluded],
+                late=late,
                 frontier=frontier_at(self.log, part.time_sources, cut.end),
                 frontier_before=frontier_at(self.log, part.time_sources, start),
             )
             notes = part.run(batch)
+            judging.keep(judged)
             written |= _files(notes)
             merged = replacement([merge for note in notes for merge in note.merges])
             manifest.apply([run for note in notes for run in note.added], merged)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import Literal, get_args
+from typing import Literal, TypeAlias, get_args
 
+from headwater.engine.lateness import LATE_BY, REASON, WATERMARK, LateRule
 from headwater.engine.parts import Part
 from headwater.engine.ticking import Ticking
 from headwater.engine.watermarking import Watermarking, WatermarkState
 from headwater.engine.watermarks import WatermarkRule, check_rule
 from headwater.errors import UsageError
 from headwater.log.port import Log
-from headwater.log.times import CLOCK, create_source, time_of, watermark_of, watermarked
+from headwater.log.times import CLOCK, create_source, keep_source, time_of, watermark_of, watermarked
 from headwater.log.topic import Topic
-from headwater.model.durations import Duration, duration_of
+from headwater.model.durations import Duration, duration_of, is_duration
 
 Emit = Literal["changes", "final"]
 """When a view shows a row: as it changes, or once it cannot change any more."""
+Late: TypeAlias = str
+"""What becomes of late records: they `correct` results, they do so up to a limit ("correct for 1 day"), or views `drop`
+them."""
+_BOUNDED = "correct for "
 
 
 class Timekeeping:
@@ -28,6 +33,7 @@ class Timekeeping:
         self._log, self._reads = log, reads
         self._every: timedelta | None = None
         self._rules: dict[str, WatermarkRule] = {}
+        self._late: dict[str, LateRule] = {}
         self._watermarks: dict[str, Watermarking] = {}
 
     def set_clock(self, every: Duration, *, create: bool) -> None:
@@ -40,7 +46,13 @@ class Timekeeping:
             create_source(self._log, CLOCK)
 
     def set_watermark(
-        self, topic: Topic, delay: Duration, producer: str | None, idle: Duration | None, event_time: str | None
+        self,
+        topic: Topic,
+        delay: Duration,
+        producer: str | None,
+        idle: Duration | None,
+        event_time: str | None,
+        future_max: Duration | None = None,
     ) -> None:
         """Lets the watermark of a topic follow its records. Raises `UsageError`."""
         if event_time is None:
@@ -50,10 +62,34 @@ class Timekeeping:
         rule = WatermarkRule(
             topic.name, event_time, duration_of("watermark", delay), producer,
             None if idle is None else duration_of("idle", idle),
+            None if future_max is None else duration_of("future_max", future_max),
         )  # fmt: skip
         check_rule(rule, topic.schema)
         self._rules[topic.name] = rule
         self._watermarks[topic.name] = Watermarking(self._log, rule, lambda: watermark_of(topic.name) in self._reads())
+
+    def set_late(self, topic: Topic, late: Late, *, create: bool) -> None:
+        """Says what becomes of late records of a topic. Raises `UsageError`."""
+        allowance = allowance_of(late)
+        self._late.pop(topic.name, None)
+        if allowance is None:
+            return
+        rule = self._rules.get(topic.name)
+        if rule is None:
+            raise UsageError(
+                f"Topic {topic.name!r} has no watermark, so none of its records is late.",
+                hint="Declare one: app.topic(..., event_time='at', watermark='10 seconds', late='drop').",
+            )
+        _check_droppable(topic)
+        self._late[topic.name] = LateRule(rule, allowance)
+        if create:
+            for source in (watermark_of(topic.name), *([] if rule.idle is None else [CLOCK])):
+                keep_source(self._log, source)
+
+    @property
+    def late(self) -> Mapping[str, LateRule]:
+        """The topics of which late records are dropped."""
+        return self._late
 
     def emitted(self, view: str, sql: str, emit: Emit) -> str:
         """The query, if it is to be final with those windows only that have ended. Raises `UsageError`."""
@@ -103,7 +139,7 @@ class Timekeeping:
                     hint=f"Declare it: app.topic({topic!r}, ..., event_time='at', watermark='10 seconds').",
                 )
         for rule in self._rules.values():
-            if rule.idle is not None and self._every is None and watermark_of(rule.topic) in sources:
+            if self._every is None and self._waits_for_idle(rule, sources):
                 raise UsageError(
                     f"Topic {rule.topic!r} has idle producers, and the application has no clock.",
                     hint='Let the log\'s clock tick: app.clock(every="1 second").',
@@ -117,8 +153,44 @@ class Timekeeping:
     def _needs_clock(self) -> bool:
         """Whether a view reads the clock, or a watermark that idle producers do not hold back."""
         read = self._reads()
-        return CLOCK in read or any(
-            rule.idle is not None and watermark_of(rule.topic) in read for rule in self._rules.values()
+        return CLOCK in read or any(self._waits_for_idle(rule, read) for rule in self._rules.values())
+
+    def _waits_for_idle(self, rule: WatermarkRule, read: Collection[str]) -> bool:
+        """Whether something depends on which producers of a topic are idle."""
+        return rule.idle is not None and (watermark_of(rule.topic) in read or rule.topic in self._late)
+
+
+def allowance_of(late: Late) -> timedelta | None:
+    """By how much a record may be late before it is dropped; None if none is. Raises `UsageError`."""
+    if late == "correct":
+        return None
+    if late == "drop":
+        return timedelta(0)
+    bounded = late.removeprefix(_BOUNDED)
+    if bounded == late or not is_duration(bounded):
+        raise UsageError(
+            f"Invalid late={late!r}: expected 'correct', 'drop' or 'correct for 1 day'.",
+            hint="'correct' lets late records correct results for ever, 'drop' keeps them in late('topic').",
+        )
+    return duration_of("late", bounded)
+
+
+def _check_droppable(topic: Topic) -> None:
+    if topic.key:
+        raise UsageError(
+            f"Late records of table {topic.name!r} cannot be dropped: its newest record per key counts.",
+            hint="Leave the key out, so that the topic is a stream, or leave late= out.",
+        )
+    for name in topic.schema.names:
+        if name.lower() in (WATERMARK, LATE_BY, REASON):
+            raise UsageError(
+                f"Topic {topic.name!r} has a column {name!r}, which late({topic.name!r}) adds.", hint="Rename it."
+            )
+    if topic.history == "forget":
+        raise UsageError(
+            f"Late records of topic {topic.name!r} cannot be dropped: retention deletes the records before them, "
+            "by which they are judged.",
+            hint="Keep them in an archive (archive=URL), or in the views (views='keep').",
         )
 
 

@@ -15,6 +15,7 @@ from typing import Protocol, Self
 
 from headwater.engine.blobs import Blobs
 from headwater.engine.definition import Definition
+from headwater.engine.judging import Judged
 from headwater.engine.manifest import Size, sizes
 from headwater.engine.publication import (
     Base,
@@ -80,6 +81,10 @@ class Look(Protocol):
 
     def excluded(self, generation: int) -> list[Excluded]:
         """The records that views of a generation refuse."""
+        ...
+
+    def judged(self, generation: int) -> dict[str, Judged]:
+        """What is known of the lateness of records at a generation's position, by topic."""
         ...
 
     def changes(self, generation: int, view: str, after: int, until: int | None = None) -> list[ViewChange]:
@@ -291,6 +296,11 @@ class ViewStore(ABC):
         """The bases of a generation, the oldest first."""
         with self.read() as look:
             return look.bases(generation)
+
+    def judged(self, generation: int) -> dict[str, Judged]:
+        """What is known of the lateness of records at a generation's position, by topic."""
+        with self.read() as look:
+            return look.judged(generation)
 
     def sizes(self, generation: int) -> dict[str, Size]:
         """The size of every arrangement."""

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from headwater.engine.judging import judged_through
+from headwater.engine.lateness import Lateness, LateRule
 from headwater.engine.parts import Part, Report, Stop
-from headwater.engine.watermarks import Producers, WatermarkRule
+from headwater.engine.watermarks import WatermarkRule
 from headwater.log.port import Log
 from headwater.log.times import CLOCK, create_source, records_of, time_of, watermark_of
 from headwater.model.position import START, Position
-from headwater.system.clock import instant, microseconds
+from headwater.system.clock import instant
 
 LOOK = timedelta(milliseconds=200)
 """How long it waits for records at a time, so that it ends soon when it is asked to."""
@@ -24,7 +26,7 @@ SHOWN = 5
 class WatermarkState:
     """Where the watermark of a topic is, by how much it is behind the clock, and why.
 
-    `late` counts the events that came after it had passed them, and `late_by` is by how much, at most.
+    `late` counts the events that came after it had passed them, dropped or not, and `late_by` is by how much, at most.
     """
 
     topic: str
@@ -60,7 +62,7 @@ class Watermarking(Part):
         self._log, self.rule, self._reads = log, rule, reads
         self.source = watermark_of(rule.topic)
         self._remembered = f"headwater.producers.{rule.topic}"
-        self._position, self._producers = START, Producers()
+        self._position, self._lateness = START, Lateness()
         self._known: object = None
 
     @property
@@ -81,54 +83,36 @@ class Watermarking(Part):
         create_source(self._log, self.source)
         done = False
         while not done:
-            clock = self._look()
-            wanted = self._producers.watermark(self.rule, clock)
+            self._look()
+            wanted = self._lateness.watermark
             reached = self._log.bookmark(records_of(self.source))
             done = wanted is None or (isinstance(reached, int) and wanted <= reached) or self._append(wanted, reached)
 
     def state(self) -> WatermarkState:
         """Where the watermark is, and what it would need to advance."""
-        clock = self._look()
-        reached = time_of(self._log, self.source, self._position)
-        behind = None if reached is None or clock is None else max(timedelta(0), instant(clock) - reached)
+        self._look()
+        reached, clock = (time_of(self._log, source, self._position) for source in (self.source, CLOCK))
+        behind = None if reached is None or clock is None else max(timedelta(0), clock - reached)
         return WatermarkState(
             self.rule.topic,
             reached,
             behind,
-            len(self._producers.known),
-            tuple(self._producers.behind(self.rule, clock, SHOWN)),
-            tuple(self._producers.idle(self.rule, clock)),
-            self._producers.late,
-            timedelta(microseconds=self._producers.late_by),
+            len(self._lateness.producers),
+            tuple(self._lateness.behind(self.rule, SHOWN)),
+            tuple(self._lateness.idle(self.rule)),
+            self._lateness.late,
+            timedelta(microseconds=self._lateness.late_by),
         )
 
-    def _look(self) -> int | None:
-        """Reads what has come since; the clock as it is there."""
+    def _look(self) -> None:
+        """Takes what has come since into account."""
         self._continue()
         end = self._log.position()
-        tick = time_of(self._log, CLOCK, end)
-        clock = None if tick is None else microseconds(tick)
-        mark = self._log.bookmarks.find(records_of(self.source))
-        # An event is late if it came after the watermark did that is past it.
-        at = time_of(self._log, self.source, self._position)
-        reached = None if at is None else microseconds(at)
-        if mark is not None and isinstance(mark.value, int) and mark.position <= end:
-            if self._position <= mark.position:
-                self._read(mark.position, reached, clock)
-            reached = mark.value
-        self._read(end, reached, clock)
-        self._producers = self._producers.at(clock)
-        return clock
-
-    def _read(self, end: Position, reached: int | None, clock: int | None) -> None:
-        """Takes the records up to a position into account, before which the watermark was there."""
-        columns = self.rule.columns
-        for batch in self._log.batches(self.rule.topic, start=self._position, end=end, columns=columns):
-            self._producers = self._producers.after(batch.records, self.rule, clock, reached)
+        self._lateness = judged_through(self._log, LateRule(self.rule), self._lateness, self._position, end)
         self._position = end
 
     def _append(self, wanted: int, reached: object) -> bool:
-        value = {"position": str(self._position), "producers": self._producers.to_json()}
+        value = {"position": str(self._position), "lateness": self._lateness.to_json()}
         with self._log.commit(on_conflict="return") as commit:
             commit.append(records_of(self.source), [{"at": instant(wanted)}])
             commit.bookmark(records_of(self.source), wanted, expect=reached)
@@ -141,7 +125,7 @@ class Watermarking(Part):
     def _continue(self) -> None:
         """Begins with what was remembered with the last record, unless this is who remembered it."""
         value = self._log.bookmark(self._remembered)
-        if isinstance(value, Mapping) and value != self._known:
+        if isinstance(value, Mapping) and value != self._known and "lateness" in value:
             self._known = value
             self._position = Position.parse(value["position"])
-            self._producers = Producers.from_json(value["producers"])
+            self._lateness = Lateness.from_json(value["lateness"])

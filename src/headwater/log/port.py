@@ -23,7 +23,7 @@ from headwater.log.times import CLOCK, advance, time_of, watermark_of
 from headwater.log.topic import Topic
 from headwater.model.durations import Duration
 from headwater.model.position import Position
-from headwater.model.record import Record
+from headwater.model.record import AMENDED, Record
 
 if TYPE_CHECKING:
     from headwater.log.consumer import Consumer
@@ -103,6 +103,17 @@ class Log(ABC):
         """
         with self.commit() as commit:
             rejected = commit.append(topic, rows, partition=partition)
+        return AppendPosition(commit.position.counters, rejected)
+
+    def amend(self, topic: str, rows: Rows) -> AppendPosition:
+        """Appends records that are never judged late, such as those of `late('topic')`, and so correct results.
+
+        Of an Arrow table, columns that the topic does not have are left out. Raises as `append`.
+        """
+        if isinstance(rows, (pa.Table, pa.RecordBatch)):
+            rows = rows.select([name for name in rows.schema.names if name in self.topic(topic).schema.names])
+        with self.commit(headers={AMENDED: "true"}) as commit:
+            rejected = commit.append(topic, rows)
         return AppendPosition(commit.position.counters, rejected)
 
     def delete(self, topic: str, keys: Rows) -> AppendPosition:

@@ -7,10 +7,11 @@ matter how many writers there are.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from headwater.errors import UnknownTopic, UsageError
+from headwater.errors import TopicExists, UnknownTopic, UsageError
 from headwater.model.position import Position
 from headwater.system.clock import instant, microseconds
 
@@ -43,7 +44,17 @@ def records_of(source: str) -> str:
 
 def create_source(log: Log, source: str) -> None:
     """Makes the topic of a time source, if it is missing."""
-    log.create(records_of(source), "at timestamp NOT NULL", retention_age=RETENTION, exist_ok=True)
+    # It may be kept for longer than usual.
+    with suppress(TopicExists):
+        log.create(records_of(source), "at timestamp NOT NULL", retention_age=RETENTION, exist_ok=True)
+
+
+def keep_source(log: Log, source: str) -> None:
+    """Keeps all records of a time source from now on: what depends on the older ones can be built again."""
+    create_source(log, source)
+    settings = log.topic(records_of(source)).settings
+    if settings.retention_age is not None or settings.cleanup != "none":
+        log.alter(records_of(source), retention_age=None, cleanup="none")
 
 
 def advance(log: Log, source: str, moment: datetime) -> Position:

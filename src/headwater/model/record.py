@@ -16,6 +16,9 @@ SQL_COLUMNS = ("_received_at", "_commit", "_partition", "_offset", "_headers")
 """Those that SQL sees by their names, though `*` does not have them. Whether a record is a tombstone, SQL sees by what
 is there: a table has no row then."""
 
+AMENDED = "headwater.amended"
+"""The header of a record that was put back by `log.amend`: it is never judged late."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:

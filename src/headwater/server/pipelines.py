@@ -43,11 +43,12 @@ BATCHES_SHOWN = 100
 CAPTURE_SECONDS_MAX = 5.0
 """How long a database may take to say how its capture is."""
 
+BOOKS = thing(topic=TEXT, **{"in": WHOLE}, out=WHOLE, late=WHOLE, late_by_seconds=NUMBER, future=WHOLE)
 PIPELINE = thing(
     name=TEXT, status=TEXT, runs_here=YES_NO, process=maybe(PROCESS), error=ANYTHING, failed_at=maybe(TEXT),
     retries=maybe(WHOLE), not_kept=by_name(TEXT), position=maybe(POSITION), log_position=POSITION, behind=maybe(WHOLE),
     freshness_seconds=maybe(NUMBER), last_published_at=maybe(TEXT), batches=many(BATCH), generations=many(ANYTHING),
-    state=by_name(SIZE), excluded=WHOLE, build=maybe(BUILD),
+    state=by_name(SIZE), excluded=WHOLE, books=many(BOOKS), build=maybe(BUILD),
 )  # fmt: skip
 SOURCE = thing(name=TEXT, process=PROCESS, status=ANYTHING, error=ANYTHING)
 VERIFICATION = {**thing(view=TEXT, status=TEXT), "additionalProperties": True}
@@ -94,6 +95,7 @@ def pipeline_json(service: Service) -> dict[str, object]:
         ],
         "state": _state_json(service, current),
         "excluded": len(reader.excluded()),
+        "books": [one.to_json() for one in service.app.books()],
         "build": build_of(service),
     }
 

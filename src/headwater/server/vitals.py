@@ -21,6 +21,7 @@ def vitals(service: Service, current: Generation | None) -> Iterator[Family]:
     yield from _captures(service)
     yield from _upkeep(service)
     yield from _dead_letters(service)
+    yield from _late(service)
     usage = shutil.disk_usage(service.log.state_directory)
     yield gauge("headwater_disk_free_bytes", "Free room on the disk of the log.", [({}, usage.free)])
     yield gauge("headwater_disk_free_ratio", "The same as a part of the disk.", [({}, usage.free / usage.total)])
@@ -106,6 +107,19 @@ def _title(process: Process) -> str:
 
 def _restarts(process: Process) -> Mapping[str, int]:
     return {} if process.heartbeat is None else process.heartbeat.restarts
+
+
+def _late(service: Service) -> Iterator[Family]:
+    books = service.app.books()
+    if books:
+        about = "Records of topics of which late ones are dropped, up to the position of the views."
+        yield counter("headwater_judged_records_total", about, [({"topic": one.topic}, one.records) for one in books])
+        about = "Those of them that were dropped: they came too late, or are from the future."
+        kinds = [
+            (one.topic, kind, count) for one in books for kind, count in (("late", one.late), ("future", one.future))
+        ]
+        figures = [({"topic": topic, "reason": kind}, count) for topic, kind, count in kinds]
+        yield counter("headwater_late_records_total", about, figures)
 
 
 def _dead_letters(service: Service) -> Iterator[Family]:

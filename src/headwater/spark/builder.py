@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType
 
+from headwater.engine.lateness import LateRule
 from headwater.spark.catalyst import Catalyst, Expression
 from headwater.spark.flow import Edge, Flow, Native, Operator, Relation, Source
 from headwater.spark.vocabulary import check_type
@@ -37,9 +38,16 @@ class FlowBuilder:
         return self._numbers
 
     def add_source(
-        self, topic: str | None, constant: pa.Table | None, columns: Sequence[str], types: Sequence[DataType]
+        self,
+        topic: str | None,
+        constant: pa.Table | None,
+        columns: Sequence[str],
+        types: Sequence[DataType],
+        *,
+        late: LateRule | None = None,
+        dropped: bool = False,
     ) -> Source:
-        source = Source(self.number(), topic, constant, columns, types)
+        source = Source(self.number(), topic, constant, columns, types, late, dropped)
         self.flow = replace(self.flow, sources={**self.flow.sources, source.number: source})
         return source
 

@@ -31,8 +31,11 @@ def explain(given: flow.Flow, topics: Mapping[str, Topic]) -> Explanation:
 
 def _origin(source: flow.Source, topics: Mapping[str, Topic]) -> Origin:
     if source.topic is not None:
-        note = HISTORY_SHOWN[topics[source.topic].history]
-        return Origin(source.number, f"topic {source.topic}{f' ({note})' if note else ''}")
+        if source.dropped:
+            return Origin(source.number, f"late records of topic {source.topic}")
+        notes = [HISTORY_SHOWN[topics[source.topic].history], "without late records" if source.late else ""]
+        shown = ", ".join(note for note in notes if note)
+        return Origin(source.number, f"topic {source.topic}{f' ({shown})' if shown else ''}")
     rows = 0 if source.constant is None else source.constant.num_rows
     return Origin(source.number, f"{rows} constant {'row' if rows == 1 else 'rows'}")
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType
 
 from headwater.engine.arrangements import arrangement_of
+from headwater.engine.lateness import LateRule
 from headwater.spark.catalyst import Expression, Node, Substitution, conjuncts
 from headwater.views.kernel import Kernel
 
@@ -120,13 +121,18 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A producer that reads records of a topic, or the rows of a constant, which come once."""
+    """A producer that reads records of a topic, or the rows of a constant, which come once.
+
+    `late` is the rule by which late records of the topic are dropped, if there is one; `dropped`: it reads those.
+    """
 
     number: int
     topic: str | None
     constant: pa.Table | None
     columns: Sequence[str]
     types: Sequence[DataType]
+    late: LateRule | None = None
+    dropped: bool = False
 
 
 class Build(Protocol):

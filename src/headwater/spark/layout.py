@@ -127,6 +127,8 @@ class _Layouts:
 
 def _source(source: Source) -> Iterator[str]:
     yield from ("topic", str(source.topic))
+    if source.late is not None:
+        yield f"{'late' if source.dropped else 'on time'} by {source.late.to_json()}"
     if source.constant is not None:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, source.constant.schema) as writer:

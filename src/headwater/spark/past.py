@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.window import WindowSpec
 
+from headwater.engine.lateness import LATE_BY, REASON, WATERMARK
 from headwater.log.topic import Topic
 from headwater.model.record import SQL_COLUMNS
 from headwater.spark.catalyst.history import Reference
@@ -19,9 +20,14 @@ _NUMBER = "_number_of_record"
 _MOMENT, _DELETED = "_received_at", "_deleted"
 
 
-def past(records: DataFrame, topic: Topic, reference: Reference) -> DataFrame:
+def past(records: DataFrame, topic: Topic, reference: Reference, *, judged: bool = False) -> DataFrame:
     """What a query reads that reads a topic in this way. `records` are those of `record_schema`."""
     own, system = _columns(topic.schema.names), _columns(SQL_COLUMNS)
+    if reference.reading == "late":
+        late = records.where(F.col(REASON).isNotNull())
+        return late.select(*own, WATERMARK, LATE_BY, REASON, *system)
+    if judged:
+        records = records.where(F.col(REASON).isNull())
     if reference.reading == "changes":
         return records.select(*own, _operation(topic).alias("operation"), *system)
     if reference.reading == "versions":

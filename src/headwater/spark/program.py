@@ -20,6 +20,7 @@ from headwater.engine.batch import Batch, StageNote
 from headwater.engine.definition import DefinedTopic, DefinedView, Definition
 from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
+from headwater.engine.lateness import LateRule
 from headwater.errors import HeadwaterError, InternalError, InvalidQuery, UnsupportedQuery
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
@@ -82,8 +83,10 @@ class Program:
         topics: Sequence[Topic],
         views: Mapping[str, str],
         functions: Sequence[Function] = (),
+        late: Mapping[str, LateRule] | None = None,
     ) -> None:
         self.session = own_session(session)
+        self.late: Mapping[str, LateRule] = late or {}
         self.catalyst = Catalyst(self.session)
         self._leaves: dict[int, Reference] = {}
         self._schemas: dict[str, StructType] = {}
@@ -129,7 +132,7 @@ class Program:
         return Definition(
             VERSION,
             {name: DefinedView(view.sql, view.schema, tuple(view.reads)) for name, view in self.views.items()},
-            {name: _defined(self._topics[name]) for name in self.topics},
+            {name: _defined(self._topics[name], self.late.get(name)) for name in self.topics},
             {function.name: function.fingerprint for function in self._functions},
             self._explanation,
         )
@@ -224,7 +227,7 @@ class Program:
             name = topics.get(reference.name.lower())
             if name is not None:
                 known = replace(reference, name=name)
-                check_history(view, self._topics[name], known)
+                check_history(view, self._topics[name], known, self.late.get(name))
                 if with_system or reference.reading != "rows":
                     found.add(known)
             elif reference.reading != "rows":
@@ -294,12 +297,14 @@ class Program:
     def _leaf(self, scan: plans.Scan) -> Relation:
         reference = self._leaves[scan.relation]
         if reference not in self._relations:
-            self._relations[reference] = self._planner.topics.relation(self._topics[reference.name], reference)
+            topic, late = self._topics[reference.name], self.late.get(reference.name)
+            self._relations[reference] = self._planner.topics.relation(topic, reference, late)
         return as_read(self._relations[reference], scan.output).known_as(scan.output, self.catalyst.alias)
 
 
-def _defined(topic: Topic) -> DefinedTopic:
-    return DefinedTopic(format_ddl(topic.schema), topic.key, topic.settings.views)
+def _defined(topic: Topic, late: LateRule | None) -> DefinedTopic:
+    rule = () if late is None else late.to_json()
+    return DefinedTopic(format_ddl(topic.schema), topic.key, topic.settings.views, rule)
 
 
 def _names(view: str, output: Sequence[Expression]) -> list[str]:

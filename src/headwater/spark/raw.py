@@ -42,7 +42,7 @@ class RawSpark:
         for name, value in {**_KEPT, **(settings or {})}.items():
             self.session.conf.set(name, value)
         self._catalyst = Catalyst(self.session)
-        self._topics: dict[str, tuple[Topic, DataFrame]] = {}
+        self._topics: dict[str, tuple[Topic, DataFrame, bool]] = {}
 
     def put(self, name: str, rows: pa.Table, schema: StructType, *, seed: int | None = None) -> None:
         """Makes rows known by a name; with a seed, in another order."""
@@ -50,11 +50,15 @@ class RawSpark:
         frame = self.session.createDataFrame(_shuffled(rows, seed).combine_chunks(), schema=schema)
         frame.createOrReplaceTempView(f"`{name}`")
 
-    def put_records(self, topic: Topic, records: pa.Table, *, seed: int | None = None) -> None:
-        """Makes the history of a topic known, by all of its records with their system columns."""
-        schema = record_schema(topic)
+    def put_records(self, topic: Topic, records: pa.Table, *, judged: bool = False, seed: int | None = None) -> None:
+        """Makes the history of a topic known, by all of its records with their system columns.
+
+        If they were `judged`, those that were late are not in its rows.
+        """
+        schema = record_schema(topic, judged=judged)
         rows = _shuffled(records.select(schema.names), seed)
-        self._topics[topic.name.lower()] = topic, self.session.createDataFrame(rows.combine_chunks(), schema=schema)
+        frame = self.session.createDataFrame(rows.combine_chunks(), schema=schema)
+        self._topics[topic.name.lower()] = topic, frame, judged
 
     def frame(self, sql: str, *, sorted_sets: bool = False, seed: int | None = None) -> DataFrame:
         """What a query stands for; nothing has been computed yet.
@@ -79,9 +83,9 @@ class RawSpark:
         read = references(self._catalyst, self._catalyst.parse(sql))
         with_system = names_system_columns(sql)
         return {
-            reference.folded: past(records, topic, reference)
+            reference.folded: past(records, topic, reference, judged=judged)
             for reference in read
-            for topic, records in [self._topics.get(reference.name.lower(), (None, None))]
+            for topic, records, judged in [self._topics.get(reference.name.lower(), (None, None, False))]
             if topic is not None and records is not None and (with_system or reference.reading != "rows")
         }
 

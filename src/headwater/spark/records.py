@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.engine.batch import Batch
+from headwater.engine.lateness import LATE_BY, NEVER, REASON, WATERMARK, LateRecords
 from headwater.log.cutting import OffsetRange
 from headwater.log.opening import open_log
 from headwater.log.port import Log
@@ -18,16 +19,19 @@ from headwater.views.identity import number_keys
 from headwater.views.zset import WEIGHT
 
 OFFSET, DELETED = "_offset", "_deleted"
+_TOLD = (WATERMARK, LATE_BY, REASON)
+_TIME = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True, slots=True)
 class StageSource:
-    """A source as a worker needs it: a topic and its columns, or constant rows."""
+    """A source as a worker needs it: a topic and its columns, or constant rows. `dropped`: its late records."""
 
     number: int
     topic: str | None
     constant: pa.Table | None
     columns: tuple[str, ...]
+    dropped: bool = False
 
 
 def read(sources: Sequence[StageSource], batch: Batch, task: int) -> Iterator[tuple[int, pa.Table]]:
@@ -39,14 +43,35 @@ def read(sources: Sequence[StageSource], batch: Batch, task: int) -> Iterator[tu
         elif source.constant is not None and batch.first and task == 0:
             yield source.number, source.constant
     for topic, readers in topics.items():
-        columns = list(dict.fromkeys(name for source in readers for name in source.columns))
+        late = batch.late.get(topic)
+        judged = [] if late is None else late.columns
+        named = [name for source in readers for name in source.columns if not source.dropped or name not in _TOLD]
+        columns = list(dict.fromkeys([*named, *judged]))
         for records in _read(topic, columns, batch, task):
+            on_time, dropped = (records, None) if late is None else divided(records, late)
             for source in readers:
-                yield source.number, records.select(list(source.columns))
+                rows = dropped if source.dropped else on_time
+                if rows is not None:
+                    yield source.number, rows.select(list(source.columns))
         for records in _forgotten(topic, columns, batch, task):
             added = [WEIGHT] if WEIGHT in records.column_names else []
             for source in readers:
-                yield source.number, records.select([*source.columns, *added])
+                if not source.dropped:
+                    yield source.number, records.select([*source.columns, *added])
+
+
+def divided(records: pa.Table, late: LateRecords) -> tuple[pa.Table, pa.Table | None]:
+    """The records that are on time, and those that are dropped, with what SQL is told of them; None without any."""
+    found = late.found(records)
+    if not found.flags.any():
+        return records, None
+    dropped = records.filter(pa.array(found.flags))
+    times = dropped[late.event_time].cast(_TIME).cast(pa.int64()).to_numpy()
+    at = pa.array(found.watermarks, mask=found.watermarks == NEVER).cast(_TIME)
+    late_by = pa.array((found.watermarks - times) / 1e6, mask=~found.late)
+    reason = pa.array(np.where(found.late, "late", "future"), pa.string())
+    told = dropped.append_column(WATERMARK, at).append_column(LATE_BY, late_by).append_column(REASON, reason)
+    return records.filter(pa.array(~found.flags)), told
 
 
 def _read(topic: str, columns: Sequence[str], batch: Batch, task: int) -> Iterator[pa.Table]:

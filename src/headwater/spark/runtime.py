@@ -10,6 +10,7 @@ from headwater.engine.arrangements import arrangement_of
 from headwater.engine.definition import Definition
 from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
+from headwater.engine.lateness import LateRule
 from headwater.engine.publication import Excluded
 from headwater.engine.rehearsal import rehearse
 from headwater.engine.remembered import Remembered
@@ -35,13 +36,14 @@ class Runtime:
         views: Mapping[str, str],
         functions: Sequence[Function],
         on_step: Callable[[str], None],
+        late: Mapping[str, LateRule] | None = None,
     ) -> None:
-        self._log, self._functions = log, tuple(functions)
+        self._log, self._functions, self._late = log, tuple(functions), dict(late or {})
         on_step("Starting Spark")
         session = session_at(place)
         on_step(f"Planning {len(views)} {'view' if len(views) == 1 else 'views'}")
         self._topics = log.topics()
-        self.program = Program(session, self._topics, views, self._functions)
+        self.program = Program(session, self._topics, views, self._functions, self._late)
         self._batches: Batches | None = None
         self._replayed: Program | None = None
         self._warm = False
@@ -56,8 +58,9 @@ class Runtime:
         A function may have changed since, a column may be gone, and another version of Spark may plan in another way.
         """
         views = {name: view.sql for name, view in definition.views.items()}
+        late = {name: LateRule.from_json(name, one.late) for name, one in definition.topics.items() if one.late}
         try:
-            made = Program(self.program.session, self._topics, views, self._functions)
+            made = Program(self.program.session, self._topics, views, self._functions, late)
         except HeadwaterError:
             return None
         return made if made.definition.explanation.layouts == definition.explanation.layouts else None
@@ -110,7 +113,7 @@ class Runtime:
             if name in needed:
                 needed.update(planned.reads)
         views = {name: planned.sql for name, planned in self.program.views.items() if name in needed}
-        return Program(self.program.session, self._log.topics(), views, self._functions)
+        return Program(self.program.session, self._log.topics(), views, self._functions, self._late)
 
     def explain(self) -> Explanation:
         """The operators of all views."""

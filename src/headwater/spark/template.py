@@ -111,7 +111,7 @@ class Template:
 
     def _sources(self) -> tuple[StageSource, ...]:
         return tuple(
-            StageSource(source.number, source.topic, source.constant, tuple(source.columns))
+            StageSource(source.number, source.topic, source.constant, tuple(source.columns), source.dropped)
             for source in self._flow.sources.values()
         )
 

@@ -1,4 +1,4 @@
-"""Topics as relations: the rows of a topic, its changes, the versions of its rows, all with their system columns."""
+"""Topics as relations: the rows of a topic, its changes, versions and late records, all with their system columns."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql.types import (
     BooleanType,
     DataType,
+    DoubleType,
     IntegerType,
     LongType,
     MapType,
@@ -19,6 +20,7 @@ from pyspark.sql.types import (
     _parse_datatype_string,
 )
 
+from headwater.engine.lateness import LATE_BY, REASON, WATERMARK, LateRule
 from headwater.errors import InvalidQuery, UnsupportedQuery
 from headwater.log.topic import Topic
 from headwater.model.ddl import format_ddl
@@ -45,6 +47,7 @@ _ADDED: Mapping[Reading, Mapping[str, DataType]] = {
     "rows": {},
     "changes": {OPERATION: StringType()},
     "versions": {VALID_FROM: TimestampType(), VALID_TO: TimestampType()},
+    "late": {WATERMARK: TimestampType(), LATE_BY: DoubleType(), REASON: StringType()},
 }
 
 
@@ -55,9 +58,13 @@ def topic_schema(topic: Topic) -> StructType:
     return schema
 
 
-def record_schema(topic: Topic) -> StructType:
-    """The columns of a topic's records: its own, the system columns, and whether one is a tombstone."""
-    return _with(_with(topic_schema(topic), _SYSTEM), {DELETED: BooleanType()})
+def record_schema(topic: Topic, *, judged: bool = False) -> StructType:
+    """The columns of a topic's records: its own, the system columns, and whether one is a tombstone.
+
+    Those that were `judged` have how late they were as well.
+    """
+    schema = _with(_with(topic_schema(topic), _SYSTEM), {DELETED: BooleanType()})
+    return _with(schema, _ADDED["late"]) if judged else schema
 
 
 def history_schema(topic: Topic, reference: Reference) -> StructType:
@@ -65,11 +72,18 @@ def history_schema(topic: Topic, reference: Reference) -> StructType:
     return _with(_with(topic_schema(topic), _ADDED[reference.reading]), _SYSTEM)
 
 
-def check_history(view: str, topic: Topic, reference: Reference) -> None:
+def check_history(view: str, topic: Topic, reference: Reference, late: LateRule | None) -> None:
     """Raises `UnsupportedQuery` or `InvalidQuery` if a topic cannot be read in this way."""
     reading = reference.reading
     if reading == "rows":
         return
+    if reading == "late" and late is None:
+        raise UnsupportedQuery(
+            f"late({topic.name!r})",
+            "no late record of the topic is dropped: they all correct results",
+            hint=f"Declare it: app.topic({topic.name!r}, ..., watermark='10 seconds', late='drop').",
+            view=view,
+        )
     if reading == "versions" and not topic.key:
         raise UnsupportedQuery(
             f"versions({topic.name!r})",
@@ -105,13 +119,18 @@ class Topics:
     def __init__(self, builder: FlowBuilder) -> None:
         self._builder, self._catalyst = builder, builder.catalyst
 
-    def relation(self, topic: Topic, reference: Reference) -> Relation:
-        """A topic, with the columns of `history_schema`: a stream's records, or what a table's records come to."""
+    def relation(self, topic: Topic, reference: Reference, late: LateRule | None = None) -> Relation:
+        """A topic, with the columns of `history_schema`: a stream's records, or what a table's records come to.
+
+        By the rule `late`, records are dropped.
+        """
         output = self._attributes(history_schema(topic, reference))
         own, added = self._split(output, topic)
         system = output[len(output) - len(SQL_COLUMNS) :]
+        if reference.reading == "late":
+            return self._records(topic, [*own, *added, *system], late, [*topic.schema.names, *_ADDED["late"]])
         if not topic.key:
-            relation = self._records(topic, [*own, *system])
+            relation = self._records(topic, [*own, *system], late)
             if reference.reading == "rows":
                 return relation
             literal = self._catalyst.text(INSERT)
@@ -122,9 +141,13 @@ class Topics:
             return Relation(self._kernel("changes", topic, [*own, *system], Operations, added).branches, output)
         return self._kernel("table", topic, output, Upsert)
 
-    def _records(self, topic: Topic, output: Sequence[Expression]) -> Relation:
+    def _records(
+        self, topic: Topic, output: Sequence[Expression], late: LateRule | None, of_late: Sequence[str] = ()
+    ) -> Relation:
+        """The records of a stream that are on time, or with the columns `of_late` those that are dropped."""
         types = [attribute.type for attribute in output]
-        source = self._builder.add_source(topic.name, None, [*topic.schema.names, *SQL_COLUMNS], types)
+        columns = [*(of_late or topic.schema.names), *SQL_COLUMNS]
+        source = self._builder.add_source(topic.name, None, columns, types, late=late, dropped=bool(of_late))
         return Relation((Branch(source.number, output),), output)
 
     def _versions(

@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 from headwater.engine.comparison import DOUBLES_WITHIN, Difference, differences, has_doubles, unexplained
 from headwater.engine.frontiers import frontier_at
 from headwater.engine.functions import Function
+from headwater.engine.lateness import REASON, LateRule
 from headwater.engine.publication import Base, Excluded
 from headwater.engine.remembered import Remembered, Since
 from headwater.errors import HeadwaterError, ViewFailed
@@ -39,6 +40,7 @@ from headwater.spark.raw import FEW_ROWS, RawSpark
 from headwater.spark.session import own_session
 from headwater.spark.time_calls import with_moments
 from headwater.spark.topics import record_schema, topic_schema
+from headwater.spark.verdicts import with_verdicts
 from headwater.views.frontier import NO_TIME, Frontier
 
 RUNS_MAX = 12
@@ -174,7 +176,7 @@ class Batches:
         for name, (topic, rows) in prefix.topics.items():
             spark.put(name, rows, topic_schema(topic), seed=run or None)
             if name in prefix.records:
-                spark.put_records(topic, prefix.records[name], seed=run or None)
+                spark.put_records(topic, prefix.records[name], judged=name in self._program.late, seed=run or None)
         try:
             for name, planned in self._program.views.items():
                 if name in prefix.needed:
@@ -228,9 +230,10 @@ class Batches:
             if topic.name in needed:
                 mine = [row for row in excluded if row.topic == topic.name]
                 first = counted.get(topic.name, {})
-                topics[topic.name] = topic, _rows(self._log, topic, position, mine, first)
+                late = self._program.late.get(topic.name)
+                topics[topic.name] = topic, _rows(self._log, topic, position, mine, first, late)
                 if topic.name in with_records:
-                    records[topic.name] = _records(self._log, topic, position, mine, first)
+                    records[topic.name] = _records(self._log, topic, position, mine, first, late)
         # Retention may have deleted some of them while they were read.
         since()
         frontier = frontier_at(self._log, self._program.time_sources, position)
@@ -238,7 +241,9 @@ class Batches:
 
     def _past(self, reference: Reference, prefix: Prefix) -> DataFrame:
         topic, _ = prefix.topics[reference.name]
-        return past(self._frame(prefix.records[topic.name], record_schema(topic)), topic, reference)
+        records = prefix.records[topic.name]
+        judged = topic.name in self._program.late
+        return past(self._frame(records, record_schema(topic, judged=judged)), topic, reference, judged=judged)
 
     def _needed(self, views: Collection[str]) -> set[str]:
         """Views, and the topics and views that they name, directly or not.
@@ -276,22 +281,36 @@ def _in_doubles(content: pa.Table) -> bool:
 
 
 def _rows(
-    log: Log, topic: Topic, position: Position, excluded: Sequence[Excluded], first: Mapping[int, int]
+    log: Log,
+    topic: Topic,
+    position: Position,
+    excluded: Sequence[Excluded],
+    first: Mapping[int, int],
+    late: LateRule | None,
 ) -> pa.Table:
     """A topic as a query sees it: a stream's records, or a table's newest row per key."""
     if topic.key and not excluded and not first:
         return log.table(topic.name, at=position).select(topic.schema.names)
-    records = _records(log, topic, position, excluded, first)
+    records = _records(log, topic, position, excluded, first, late)
     if topic.key:
         records = _newest(records, topic)
+    if late is not None:
+        records = records.filter(pc.is_null(records[REASON]))
     return records.select(topic.schema.names)
 
 
 def _records(
-    log: Log, topic: Topic, position: Position, excluded: Sequence[Excluded], first: Mapping[int, int]
+    log: Log,
+    topic: Topic,
+    position: Position,
+    excluded: Sequence[Excluded],
+    first: Mapping[int, int],
+    late: LateRule | None,
 ) -> pa.Table:
-    """The records of a topic, from some offsets on, but those that views refuse."""
+    """The records of a topic, from some offsets on, but those that views refuse; by a rule, with its verdicts."""
     records = log.scan(topic.name, start=first or "earliest", end=position)
+    if late is not None:
+        records = with_verdicts(log, records, late, position)
     for row in excluded:
         mine = pc.and_(pc.equal(records["_partition"], row.partition), pc.equal(records["_offset"], row.offset))
         records = records.filter(pc.invert(mine))

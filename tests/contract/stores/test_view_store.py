@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from headwater.engine.judging import Judged
+from headwater.engine.lateness import Lateness, LateRule
 from headwater.engine.opening import delete_state, open_blobs, open_store
 from headwater.engine.publication import BatchCommit, BatchStats, Excluded, Switch
 from headwater.engine.reading import Reader
 from headwater.engine.runs import load
 from headwater.engine.subscription import Subscription
 from headwater.engine.view_store import GRACE, HISTORY_AGE_MAX, REPLACED_KEPT, RETIRED_KEPT, ViewStore
+from headwater.engine.watermarks import WatermarkRule
 from headwater.errors import Fenced, InternalError, UsageError, ViewPositionGone
 from headwater.testing.clock import ManualClock
 from tests.unit.engine.samples import Driver, at, content, definition, stored, write, zset
@@ -309,6 +312,25 @@ class TestSwitch:
                 other.wish(driver.generation, "discard")
             with pytest.raises(UsageError):
                 other.discard(built.id, driver.epoch)
+
+    def test_what_is_known_of_lateness_moves_with_each_batch_and_is_taken_over(self, driver: Driver) -> None:
+        def judged(topic: str, position: int, late: int) -> Judged:
+            rule = LateRule(WatermarkRule(topic, "at", timedelta(seconds=1), "device"))
+            return Judged(rule, at(position), Lateness({"a": (5, 6)}, reached=4, records=9, late=late))
+
+        store, former = driver.store, driver.generation
+        first, second = judged("clicks", 3, 1), judged("clicks", 4, 2)
+        store.commit(BatchCommit(former, driver.epoch, driver.batch + 1, at(3), judged={"clicks": first}))
+        assert store.judged(former) == {"clicks": first}
+        store.commit(BatchCommit(former, driver.epoch, driver.batch + 2, at(4), judged={"clicks": second}))
+        assert store.judged(former) == {"clicks": second}
+        built = store.open_generation("two", definition("v")).id
+        own = judged("usage", 4, 0)
+        store.commit(BatchCommit(built, driver.epoch, 1, at(4), judged={"usage": own}))
+        store.switch(Switch(built, driver.epoch, "two"))
+        assert store.judged(built) == {"clicks": second, "usage": own}
+        delete_state(store.address)
+        assert store.judged(built) == {}
 
     def test_what_is_discarded_leaves_nothing(self, driver: Driver, clock: ManualClock) -> None:
         built = driver.store.open_generation("two", definition("v"))

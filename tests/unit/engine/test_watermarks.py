@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from headwater.engine import judging
+from headwater.engine.ticking import Ticking
 from headwater.engine.timekeeping import Timekeeping
 from headwater.engine.watermarking import Watermarking
-from headwater.engine.watermarks import Producers, WatermarkRule, check_rule
+from headwater.engine.watermarks import WatermarkRule, check_rule
 from headwater.errors import UnknownTopic, UsageError
 from headwater.log.embedded.log import EmbeddedLog
 from headwater.model.ddl import parse_ddl
@@ -104,6 +103,21 @@ def test_late_events_are_counted(log: EmbeddedLog) -> None:
     assert (other.state().late, other.state().late_by) == (3, timedelta(seconds=40))
 
 
+def test_it_continues_although_what_it_has_read_is_deleted(log: EmbeddedLog) -> None:
+    one = watermarking(log)
+    log.alter("clicks", segment_bytes_max=1)
+    for seconds in (100, 110, 120):
+        click(log, ("a", seconds))
+    one.advance()
+    log.alter("clicks", retention_bytes=1)
+    log.upkeep()
+    assert max(first for first, _ in log.offsets("clicks").values()) > 0
+    click(log, ("a", 200))
+    other = watermarking(log)
+    other.advance()
+    assert reached(log) == 190
+
+
 def test_all_idle_is_no_progress(log: EmbeddedLog) -> None:
     one = watermarking(log)
     log.tick(NOON)
@@ -140,22 +154,20 @@ def test_what_was_promised_by_hand_counts_at_once(log: EmbeddedLog) -> None:
         log.watermark("other", NOON)
 
 
-EVENTS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 100)), max_size=12)
-
-
-@given(EVENTS, st.data())
-def test_batches_make_no_difference(events: list[tuple[str, int]], data: st.DataObject) -> None:
-    table = pa.Table.from_pylist([{"device": device, "at": after(at)} for device, at in events], schema=SCHEMA)
-    cut = data.draw(st.integers(0, len(events)))
-    whole = Producers().after(table, RULE, None)
-    assert Producers().after(table.slice(0, cut), RULE, None).after(table.slice(cut), RULE, None) == whole
-    assert Producers.from_json(whole.to_json()) == whole
-    newest = {device: max(at for other, at in events if other == device) for device, _ in events}
-    expected = min(newest.values(), default=None)
-    found = whole.watermark(RULE, None)
-    assert (found is None) == (expected is None)
-    if expected is not None and found is not None:
-        assert found == int(after(expected - 10).timestamp() * 1_000_000)
+def test_it_is_the_same_no_matter_when_it_is_looked_at(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backlog is judged record by record, as it would have been had somebody looked after every commit."""
+    often, once = watermarking(log), watermarking(log)
+    log.tick(NOON)
+    for seconds in range(0, 300, 20):
+        click(log, ("a", seconds), ("b", seconds - 30 if seconds < 100 else None))
+        click(log, ("a", seconds - 50))
+        log.tick(after(seconds))
+        often._look()
+    monkeypatch.setattr(judging, "ROWS_MAX", 7)
+    once._look()
+    assert once.state() == often.state()
+    assert once._lateness == often._lateness
+    assert (once.state().idle, once.state().late) == (("b",), 13)
 
 
 @pytest.mark.parametrize(
@@ -185,6 +197,22 @@ def test_what_views_read_has_to_be_declared(log: EmbeddedLog) -> None:
     time.set_clock("1 second", create=True)
     time.check(["watermark.clicks", "clock"])
     assert [part.name for part in time.parts()] == ["watermark of clicks", "clock"]
+
+
+def test_whoever_drops_late_records_needs_to_know_who_is_idle(log: EmbeddedLog) -> None:
+    time = Timekeeping(log, list)
+    time.set_watermark(log.topic("clicks"), "10 seconds", "device", "1 minute", "at")
+    time.check([])
+    time.set_late(log.topic("clicks"), "drop", create=True)
+    with pytest.raises(UsageError, match="has idle producers, and the application has no clock"):
+        time.check([])
+    time.set_clock("1 second", create=True)
+    time.check([])
+    clock = next(part for part in time.parts() if part.name == "clock")
+    assert isinstance(clock, Ticking)
+    assert clock._reads()
+    time.set_late(log.topic("clicks"), "correct", create=True)
+    assert not clock._reads()
 
 
 def test_a_watermark_set_by_hand_needs_no_rule(log: EmbeddedLog) -> None:

@@ -25,16 +25,18 @@ def take_base(
         if base.batch not in kept or base.batch == found.batch:
             for table in ("bases", "base_runs"):
                 tx.execute(f"DELETE FROM {table} WHERE generation = ? AND batch = ?", (generation, base.batch))
+    judged = look.judged(generation)
+    texts = {topic: one.to_json() for topic, one in judged.items()}
     tx.execute(
-        "INSERT INTO bases VALUES (?, ?, ?, ?, ?)",
-        (generation, found.batch, str(found.position), json.dumps(offsets), now),
+        "INSERT INTO bases VALUES (?, ?, ?, ?, ?, ?)",
+        (generation, found.batch, str(found.position), json.dumps(offsets), now, json.dumps(texts)),
     )
     tx.execute(
         f"INSERT INTO base_runs SELECT g.id, g.batch, {_RUN} FROM runs r JOIN generations g ON g.id = r.generation"
         " WHERE g.id = ?",
         (generation,),
     )
-    return Base(generation, found.batch, found.position, offsets, now)
+    return Base(generation, found.batch, found.position, offsets, now, judged)
 
 
 def drop_bases(tx: Transaction, generation: int) -> None:

@@ -17,8 +17,10 @@ FORMAT = 6
 BUSY_SECONDS_MAX = 30.0
 """A transaction that writes waits for others for so long."""
 
-TABLES = ("generations", "runs", "published", "changes", "forgotten", "excluded", "followers", "homes", "bases",
-          "base_runs")  # fmt: skip
+TABLES = (
+    "generations", "runs", "published", "changes", "forgotten", "excluded", "judged", "followers", "homes", "bases",
+    "base_runs",
+)  # fmt: skip
 """The tables of generations, beside the single row of `pipeline`."""
 
 _SCHEMA = """
@@ -62,6 +64,7 @@ CREATE TABLE bases (
     position TEXT NOT NULL,
     offsets TEXT NOT NULL,
     taken_at BIGINT NOT NULL,
+    judged TEXT NOT NULL,
     PRIMARY KEY (generation, batch)
 ) {keyed};
 CREATE TABLE base_runs (
@@ -124,6 +127,12 @@ CREATE TABLE excluded (
     "offset" BIGINT NOT NULL,
     reason TEXT NOT NULL,
     PRIMARY KEY (generation, view, topic, partition, "offset")
+) {keyed};
+CREATE TABLE judged (
+    generation BIGINT NOT NULL,
+    topic TEXT NOT NULL,
+    judged TEXT NOT NULL,
+    PRIMARY KEY (generation, topic)
 ) {keyed};
 INSERT INTO pipeline VALUES (1, {format}, 0, 0, 1);
 """

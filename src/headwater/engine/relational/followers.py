@@ -72,7 +72,7 @@ def forget_generations(tx: Transaction, before: int) -> int:
         if found:
             _strip(tx, number, [view for (view,) in found])
             continue
-        for table in ("runs", "published", "changes", "forgotten", "excluded"):
+        for table in ("runs", "published", "changes", "forgotten", "excluded", "judged"):
             tx.execute(f"DELETE FROM {table} WHERE generation = ?", (number,))
         drop_bases(tx, number)
         tx.execute("DELETE FROM generations WHERE id = ?", (number,))
@@ -89,7 +89,7 @@ def _strip(tx: Transaction, generation: int, views: list[str]) -> None:
     named = [arrangement_of(view) for view in views]
     tx.execute(f"DELETE FROM runs WHERE generation = ? AND arrangement NOT IN ({marks})", (generation, *named))
     tx.execute(f"DELETE FROM changes WHERE generation = ? AND view NOT IN ({marks})", (generation, *views))
-    for table in ("published", "excluded"):
+    for table in ("published", "excluded", "judged"):
         tx.execute(f"DELETE FROM {table} WHERE generation = ?", (generation,))
 
 

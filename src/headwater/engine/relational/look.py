@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from headwater.engine.definition import Definition
+from headwater.engine.judging import Judged
 from headwater.engine.publication import (
     Base,
     BatchStats,
@@ -75,6 +76,11 @@ class DatabaseLook:
         query = 'SELECT view, topic, partition, "offset", reason FROM excluded WHERE generation = ?'
         return [Excluded(*row) for row in self._tx.execute(query, (generation,))]
 
+    def judged(self, generation: int) -> dict[str, Judged]:
+        query = "SELECT topic, judged FROM judged WHERE generation = ?"
+        rows = self._tx.execute(query, (generation,)).fetchall()
+        return {topic: Judged.from_json(topic, json.loads(text)) for topic, text in rows}
+
     def changes(self, generation: int, view: str, after: int, until: int | None = None) -> list[ViewChange]:
         found: dict[int, tuple[str, str | None, list[Run]]] = {}
         query = (
@@ -133,10 +139,11 @@ class DatabaseLook:
         return [Hold(*row) for row in self._tx.execute(query)]
 
     def bases(self, generation: int) -> list[Base]:
-        query = "SELECT generation, batch, position, offsets, taken_at FROM bases WHERE generation = ? ORDER BY batch"
+        columns = "generation, batch, position, offsets, taken_at, judged"
+        query = f"SELECT {columns} FROM bases WHERE generation = ? ORDER BY batch"
         return [
-            Base(number, batch, Position.parse(position), _offsets(offsets), at)
-            for number, batch, position, offsets, at in self._tx.execute(query, (generation,))
+            Base(number, batch, Position.parse(position), _offsets(offsets), at, _judged(judged))
+            for number, batch, position, offsets, at, judged in self._tx.execute(query, (generation,))
         ]
 
     def base_runs(self, base: Base) -> list[Run]:
@@ -168,6 +175,9 @@ class NoLook:
 
     def excluded(self, generation: int) -> list[Excluded]:
         return []
+
+    def judged(self, generation: int) -> dict[str, Judged]:
+        return {}
 
     def changes(self, generation: int, view: str, after: int, until: int | None = None) -> list[ViewChange]:
         return []
@@ -201,6 +211,10 @@ def home_of(tx: Transaction, generation: int, view: str) -> int:
     """As `Look.home`."""
     row = tx.execute("SELECT home FROM homes WHERE generation = ? AND view = ?", (generation, view)).fetchone()
     return generation if row is None else int(row[0])
+
+
+def _judged(text: str) -> dict[str, Judged]:
+    return {topic: Judged.from_json(topic, one) for topic, one in json.loads(text).items()}
 
 
 def _offsets(text: str) -> dict[str, dict[int, int]]:

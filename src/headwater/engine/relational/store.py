@@ -14,6 +14,7 @@ from datetime import timedelta
 
 from headwater.engine.blobs import Blobs
 from headwater.engine.definition import Definition
+from headwater.engine.judging import Judged
 from headwater.engine.manifest import Manifest, replacement
 from headwater.engine.publication import Base, BatchCommit, Collected, Excluded, Generation, Switch, Wish
 from headwater.engine.relational.bases import take_base
@@ -153,6 +154,7 @@ class RelationalViewStore(ViewStore):
             _add_runs(tx, commit.generation, (*merged.added, *commit.added))
             _add_changes(tx, commit)
             _add_excluded(tx, commit.generation, commit.excluded)
+            _set_judged(tx, commit.generation, commit.judged)
             tx.execute(
                 "INSERT INTO published VALUES (?, ?, ?, ?, ?)",
                 (commit.generation, commit.batch, str(commit.position), now, json.dumps(commit.stats.to_json())),
@@ -357,6 +359,13 @@ def _add_excluded(tx: Transaction, generation: int, excluded: Sequence[Excluded]
     tx.executemany(
         "INSERT INTO excluded VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         [(generation, row.view, row.topic, row.partition, row.offset, row.reason) for row in excluded],
+    )
+
+
+def _set_judged(tx: Transaction, generation: int, judged: Mapping[str, Judged]) -> None:
+    tx.executemany(
+        "INSERT INTO judged VALUES (?, ?, ?) ON CONFLICT (generation, topic) DO UPDATE SET judged = excluded.judged",
+        [(generation, topic, json.dumps(one.to_json())) for topic, one in judged.items()],
     )
 
 

@@ -28,6 +28,7 @@ def switch_over(tx: Transaction, switch: Switch, now: int) -> None:
             f"Generation {built.id} is at position {built.position}, and was to take over at {former.position}."
         )
     position = built.position if built.batch else former.position
+    _take_judged(tx, built.id, former.id)
     _take_runs(tx, switch, former.id)
     _copy_publications(tx, switch, former.id)
     _move_history(tx, switch, former.id)
@@ -54,7 +55,7 @@ def discard(tx: Transaction, generation: int) -> None:
     tx.execute("DELETE FROM generations WHERE id = ? AND status = 'building'", (generation,))
     if not tx.changes():
         raise InternalError(f"Generation {generation} is not being built.")
-    for table in ("runs", "published", "changes", "forgotten", "excluded"):
+    for table in ("runs", "published", "changes", "forgotten", "excluded", "judged"):
         tx.execute(f"DELETE FROM {table} WHERE generation = ?", (generation,))
     drop_bases(tx, generation)
 
@@ -70,6 +71,14 @@ def promote(tx: Transaction, generation: int, position: Position, now: int) -> N
     tx.execute(
         "UPDATE generations SET status = 'current', promoted_batch = batch, promoted_position = position WHERE id = ?",
         (generation,),
+    )
+
+
+def _take_judged(tx: Transaction, built: int, former: int) -> None:
+    """What is known of topics that the build did not read. What does not fit its rule or its place is made again."""
+    tx.execute(
+        "INSERT INTO judged SELECT ?, topic, judged FROM judged WHERE generation = ? ON CONFLICT DO NOTHING",
+        (built, former),
     )
 
 
@@ -130,3 +139,4 @@ def _keep_building(tx: Transaction, former: int, fingerprint: str, now: int) -> 
         f"INSERT INTO runs SELECT ?, arrangement, {_RUN} FROM runs WHERE generation = ?",
         (made, former),
     )
+    _take_judged(tx, made, former)

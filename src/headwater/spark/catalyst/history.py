@@ -1,4 +1,4 @@
-"""What a query says about the history of topics: `changes('t')`, `versions('t')`, and system columns such as `_offset`.
+"""What a query says about the history of topics: `changes('t')`, `versions('t')`, `late('t')`, and system columns.
 
 They are put into the parsed plan in the place of names. System columns are hidden: Spark finds them by their names,
 and `*`, USING and NATURAL do not see them, as with Spark's own `_metadata`.
@@ -21,8 +21,9 @@ from headwater.spark.catalyst.relations import with_dotted_names
 from headwater.spark.catalyst.session import Catalyst
 from headwater.spark.vocabulary.lexer import Lexeme, tokens
 
-Reading: TypeAlias = Literal["rows", "changes", "versions"]
-"""How a topic is read: by its name as its rows, or by a function as its changes or as the versions of its rows."""
+Reading: TypeAlias = Literal["rows", "changes", "versions", "late"]
+"""How a topic is read: by its name as its rows, or by a function as its changes, as the versions of its rows, or as the
+late records that views drop."""
 
 _FUNCTIONS = frozenset(get_args(Reading)) - {"rows"}
 _NAMES = {"UnresolvedRelation": "multipartIdentifier", "UnresolvedTableValuedFunction": "name"}
@@ -126,7 +127,7 @@ def _inside(catalyst: Catalyst, expression: Expression) -> Iterator[tuple[Java, 
 
 def _called(function: str, arguments: list[Expression]) -> Reference:
     if len(arguments) == 1 and arguments[0].is_literal and str(arguments[0].java.dataType().simpleString()) == "string":
-        reading: Reading = "changes" if function == "changes" else "versions"
+        reading = next(one for one in get_args(Reading) if one == function)
         return Reference(str(arguments[0].java.value().toString()), reading)
     raise UnsupportedQuery(
         f"{function}() of anything but the name of a topic", hint=f"Write the name as text: {function}('orders')."
