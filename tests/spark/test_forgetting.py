@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -253,3 +253,31 @@ def test_a_base_shows_what_was_lost_after_it(world: World) -> None:
         wrong = app.verify("rows")
         assert [(one.row["id"], one.surplus) for one in wrong.differences] == [(40, -1)]
         assert app.verify("all_of_it").equal
+
+
+def test_a_replay_from_a_base_drops_the_late_records_that_the_views_dropped(world: World) -> None:
+    def click(second: int) -> None:
+        world.log.append(
+            "clicks", [{"device": "a", "at": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=second)}]
+        )
+        world.log.seal("clicks")
+        app.catch_up()
+
+    with world.app({"counted": "SELECT device, count(*) AS n FROM clicks GROUP BY device"}) as app:
+        app.topic(
+            "clicks", "device string, at timestamp", event_time="at", watermark="10 seconds", late="drop", views="keep",
+            **STREAM,
+        )  # fmt: skip
+        # What is kept alone would put the watermark at 481 s; the deleted record puts it at 490 s.
+        click(100)
+        click(500)
+        world.clock.advance(AGE)
+        click(491)
+        world.pass_time(timedelta(hours=1))
+        click(485)
+        click(510)
+        assert world.log.offsets("clicks")[0][0] == 2
+        assert rows(app, "counted") == [("a", 4)]
+        found = app.verify("counted")
+        assert found.base is not None
+        assert found.differences == []
