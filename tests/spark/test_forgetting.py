@@ -99,6 +99,7 @@ def test_views_that_keep_remember_what_was_deleted_and_are_proved_from_a_base(wo
         app.catch_up()
         prove(app)
         assert app.verify("totals").base is None
+        assert "deletes; verified from a base)" in str(app.explain("totals"))
         world.pass_time()
         assert world.first == 6
         world.append((8, "a", 6))

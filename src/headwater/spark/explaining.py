@@ -16,7 +16,7 @@ HISTORY_SHOWN: Mapping[History, str] = {
     "archive": "",
     "newest": "",
     "forget": "forgets what retention deletes",
-    "keep": "keeps what it made of records that retention deletes",
+    "keep": "keeps what it made of records that retention deletes; verified from a base",
 }
 """What views see of a topic's past, where that is not everything that a query sees."""
 
