@@ -69,15 +69,15 @@ ACTIONS = (
            "are set aside as dead letters, and everything else keeps running."),
     Action("late", "Send late events", f"{LATE_COUNT} page views of the last 90 minutes, from phones that had no "
            "network. Results that were published long ago are corrected."),
-    Action("burst", f"Burst of {BURST_COUNT:,} events", "Page views, as fast as the log takes them."),
+    Action("burst", f"Send {BURST_COUNT:,} events", "Page views, as fast as the log takes them."),
     Action("verify", "Verify everything", "Every view is compared with its SQL run over the log as a batch query, and "
            "every target with its view."),
     Action("edit-report", "Edit the search table", f"Somebody changes {EDITED_ROWS} orders in the report database by "
            f"hand, deletes {EDITED_ROWS}, and invents one. An audit finds the rows and repairs exactly those.", True),
     Action("empty-report", "Empty the search table", "TRUNCATE: the search finds nothing, until an audit has put all "
            "rows back.", True),
-    Action("deny-report", "Block the reports", "All its sessions end, and nobody can connect for "
-           f"{REPORTS_DOWN_SECONDS:.0f} s. Views and other sinks don't wait for it.", True),
+    Action("deny-report", "Block the reports", "All sessions of the report database end, and nobody "
+           f"can connect for {REPORTS_DOWN_SECONDS:.0f} s. Views and other sinks don't wait for it.", True),
     Action("restore-report", "Restore an old backup", f"A copy from {BACKUP_AGE_SECONDS:.0f} s ago replaces the report "
            "database. Its sinks notice that it went back, and bring what it lacks.", True),
 )  # fmt: skip
