@@ -5,10 +5,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 
 from headwater.errors import UsageError
 from headwater.log.port import Log
+from headwater.log.times import CLOCK, create_source, keep_source
+from headwater.model.record import AMENDED
 from tests.contract.implementation import Implementation
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -60,3 +63,26 @@ def test_many_may_tick(log: Log, implementation: Implementation) -> None:
     ticks = log.scan("headwater.clock")["at"].to_pylist()
     assert ticks == sorted(set(ticks))
     assert len(ticks) == 1 + sum(done)
+
+
+def test_what_is_amended_says_so_and_has_the_columns_of_the_topic(log: Log) -> None:
+    log.create("clicks", "device string, at timestamp")
+    rows = [{"device": "a", "at": NOON}]
+    ledger = pa.Table.from_pylist([{**rows[0], "_late_by": 5.0, "_reason": "late"}])
+    log.append("clicks", rows)
+    log.amend("clicks", ledger)
+    log.amend("clicks", rows)
+    found = log.scan("clicks")
+    assert found["device"].to_pylist() == ["a"] * 3
+    headers = [dict(one or ()) for one in found["_headers"].to_pylist()]
+    assert [AMENDED in one for one in headers] == [False, True, True]
+
+
+def test_what_others_are_judged_by_is_kept(log: Log) -> None:
+    create_source(log, CLOCK)
+    assert log.topic("headwater.clock").settings.retention_age is not None
+    for _ in range(2):
+        keep_source(log, CLOCK)
+        create_source(log, CLOCK)
+        settings = log.topic("headwater.clock").settings
+        assert (settings.retention_age, settings.cleanup) == (None, "none")
