@@ -63,7 +63,7 @@ class Queries(Forms):
     def _query(self, depth: int, *, last: bool = False) -> Relation:
         forms: list[tuple[float, Form]] = [
             (3, self._select), (6, self._grouped), (1, self._distinct), (2, self._united), (4, self._windowed),
-            (2, self._top), (1, self._grouping_sets), (1, self._pivoted), (1, self._time_windows), (1, self._named),
+            (2, self._top), (1, self._grouping_sets), (1, self._pivoted), (2, self._time_windows), (1, self._named),
             (1, self._global), (2, self._ranked), (4, self._dice.choice(self._specials.inner)),
         ]  # fmt: skip
         form = self._dice.choices([form for _, form in forms], [weight for weight, _ in forms])[0]
@@ -120,7 +120,7 @@ class Queries(Forms):
         times = scope.of("timestamp")
         if not times:
             return self._grouped(depth, last=last)
-        if last and self._dice.random() < 0.5:
+        if last and self._dice.random() < 0.7:
             return self._sessions(given, scope)
         length = self._dice.choice(("'1 hour'", "'1 hour', '30 minutes'", "'1 day', '12 hours'"))
         window = f"window({self._dice.choice(times).sql}, {length})"
@@ -131,7 +131,7 @@ class Queries(Forms):
         """Session windows, which nothing else reads: Spark puts a condition on a session below what makes it."""
         time = self._dice.choice(scope.of("timestamp")).sql
         depending = f"CASE WHEN {time} > timestamp '2024-03-01' THEN '30 minutes' ELSE '1 hour' END"
-        gap = self._dice.choice(("'30 minutes'", "'45 minutes'", "'1 day'", depending))
+        gap = self._dice.choice(("'30 minutes'", "'1 day'", depending))
         keys = [Column("session_window.end", "timestamp", LOOSE), *self._dice.sample(scope.shared(), 1)]
         grouping = [f"session_window({time}, {gap})", "2"]
         count = self._dice.choice((1, 2, 2))

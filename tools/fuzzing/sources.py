@@ -15,7 +15,7 @@ _JOINS = (
     "JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN",
     "CROSS JOIN",
 )  # fmt: skip
-_HISTORY = 0.15
+_HISTORY = 0.18
 """The share of sources that are a topic with its history."""
 
 
@@ -113,7 +113,7 @@ class Sources:
     def _near(self, left: Source, right: Source) -> str:
         """Now and then a condition that two times of a join are close to each other."""
         times = [Expressions(self._dice, side.scope).of("timestamp") for side in (left, right)]
-        if not all(times) or self._dice.random() >= 0.2:
+        if not all(times) or self._dice.random() >= 0.35:
             return ""
         one, other = (self._dice.choice(columns).sql for columns in times)
         limits = (
