@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import site
 import subprocess
@@ -76,6 +77,8 @@ def test_machines_that_share_no_disk(
         random.Random(22),
         dict.fromkeys(range(5), Decimal(0)),
     )
+    (tmp_path / "temporary").mkdir()
+    outside = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
     command = [sys.executable, "-m", "tests.kafka.cluster_driver"]
     with (
         bank(url, tmp_path / "writer") as writer,
