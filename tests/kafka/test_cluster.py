@@ -48,12 +48,15 @@ def python_without_headwater(folder: Path) -> Path:
     """An interpreter with everything that is installed, except this package: without `site` nothing finds its path."""
     made = folder / "python"
     packages = ":".join(site.getsitepackages())
-    made.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')
+    made.write_text(
+        f'#!/bin/sh\necho >> {made}.used\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n'
+    )
     made.chmod(0o755)
     said = subprocess.run(
         [made, "-c", "import pyarrow, headwater"], capture_output=True, text=True, check=False, cwd="/"
     )
     assert "No module named 'headwater'" in said.stderr, said.stderr
+    Path(f"{made}.used").unlink()
     return made
 
 
@@ -74,6 +77,8 @@ def test_machines_that_share_no_disk(
         random.Random(22),
         dict.fromkeys(range(5), Decimal(0)),
     )
+    (tmp_path / "temporary").mkdir()
+    outside = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
     command = [sys.executable, "-m", "tests.kafka.cluster_driver"]
     with (
         bank(url, tmp_path / "writer") as writer,
@@ -81,7 +86,7 @@ def test_machines_that_share_no_disk(
         subprocess.Popen(
             [*command, cluster.master, url, str(tmp_path / "driver"), str(python_without_headwater(tmp_path))],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
-            env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+            env={**outside, "TMPDIR": str(tmp_path / "temporary")},
         ) as driver,
     ):  # fmt: skip
         assert driver.stdin is not None
@@ -102,5 +107,6 @@ def test_machines_that_share_no_disk(
         assert driver.wait() == 0
     cached = [len(list(home.glob("headwater-cache-*/*/*.runs"))) for home in cluster.homes]
     assert all(cached), f"each worker keeps the files that it uses: {cached}"
+    assert (tmp_path / "python.used").exists()
     assert s3.keys("bank/")
     assert not (tmp_path / "driver" / "pipelines" / "bank" / "runs").exists()

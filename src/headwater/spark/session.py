@@ -110,7 +110,8 @@ def start_session(master: str = "local[*]", java: str | None = None, **settings:
 
 
 def _session(master: str, java: str | None, settings: Mapping[str, str]) -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Spark itself looks at this setting only in programs that `spark-submit` starts.
+    os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark__pyspark__python", sys.executable))
     # It logs by the logger of everybody.
     root = logging.getLogger()
     if not any(isinstance(known, RaisedAnyway) for known in root.filters):
