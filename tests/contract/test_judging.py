@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from headwater.engine.judging import Judging, judged_through
+from headwater.engine.judging import Judged, Judging, judged_through
 from headwater.engine.lateness import Lateness, LateRule
 from headwater.engine.watermarks import WatermarkRule
 from headwater.log.port import Log
@@ -38,6 +39,7 @@ def test_late_records_are_those_of_the_model_in_pieces_and_in_one_go(log: Log) -
     positions.append(log.position())
     expected = sum(late for *_, late in Model(10 * SECOND, 60 * SECOND).judge(commits))
     judging, found = Judging(log, {"clicks": RULE}, {}), 0
+    judged: Mapping[str, Judged] = {}
     for start, end in pairwise(positions):
         cut = log.cutter(["clicks"]).cut(start, end, 1_000_000)
         judged, late = judging.judge(start, end, cut.ranges)

@@ -12,12 +12,13 @@ from headwater.engine.explanation import Explanation
 from headwater.engine.functions import Function
 from headwater.engine.lateness import LateRule
 from headwater.engine.publication import Excluded
+from headwater.engine.reading import Snapshot
 from headwater.engine.rehearsal import rehearse
 from headwater.engine.remembered import Remembered
 from headwater.engine.replaying import Replay
 from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.view_store import ViewStore
-from headwater.errors import ExternalError, HeadwaterError
+from headwater.errors import ExternalError, HeadwaterError, HistoryGone, ViewChanged
 from headwater.log.port import Log
 from headwater.model.position import Position
 from headwater.spark.explaining import explain
@@ -119,20 +120,27 @@ class Runtime:
         """The operators of all views."""
         return explain(self.program.flow, self.program.topics_by_name)
 
-    def verify(
-        self,
-        view: str,
-        content: pa.Table,
-        position: Position,
-        excluded: Sequence[Excluded],
-        remembered: Remembered | None = None,
-    ) -> Verification:
-        """Compares the content of a view at a position with what its query gives."""
+    def verify(self, application: str, view: str, snapshot: Snapshot, store: ViewStore) -> Verification:
+        """Compares a view as it was read with what its query gives, or else with a replay from a base.
+
+        Raises `ViewChanged`, and `HistoryGone` if there is no base for a view that remembers deleted records.
+        """
+        built, excluded = store.generation(snapshot.generation), store.excluded(snapshot.generation)
+        if not self.defines_view(built.definition, view):
+            raise ViewChanged(view)
+        remembered = Remembered(self._log, application, snapshot.generation, built.definition)
+        content, position = snapshot.tables[view], snapshot.position
         if self._batches is None:
             self._batches = Batches(self.program, self._log, self._functions)
-        return self._batches.verify(view, content, position, excluded, remembered)
+        try:
+            return self._batches.verify(view, content, position, excluded, remembered)
+        except HistoryGone:
+            found = self._verify_from_base(view, content, position, excluded, remembered, store)
+            if found is None:
+                raise
+            return found
 
-    def verify_from_base(
+    def _verify_from_base(
         self,
         view: str,
         content: pa.Table,
