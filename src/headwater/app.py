@@ -25,23 +25,14 @@ from headwater.engine.parts import Report
 from headwater.engine.pipeline import Pipeline, PipelineOptions, Progress
 from headwater.engine.presence import present
 from headwater.engine.reading import WAIT
-from headwater.engine.remembered import Remembered, lost, tried_again
+from headwater.engine.remembered import lost, tried_again
 from headwater.engine.running import needs_person
 from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.supervision import Retry, supervised
 from headwater.engine.timekeeping import Emit, Late, Timed, Timekeeping
 from headwater.engine.topic_rows import TopicRows
 from headwater.engine.whereabouts import settle
-from headwater.errors import (
-    ExternalError,
-    Fenced,
-    HistoryGone,
-    RecordFailed,
-    SparkStopped,
-    UsageError,
-    ViewChanged,
-    WorkerLost,
-)
+from headwater.errors import ExternalError, Fenced, RecordFailed, SparkStopped, UsageError, WorkerLost
 from headwater.log.evolving import declare_topic
 from headwater.log.opening import open_log, opening
 from headwater.log.options import TopicOptions
@@ -457,21 +448,9 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         return tried_again(partial(self._verify, view))
 
     def _verify(self, view: str) -> Verification:
-        snapshot = self.snapshot([view])
-        runtime = self.plan()
+        snapshot, runtime = self.snapshot([view]), self.plan()
         with open_store(self.directory, create=False) as store:
-            built, excluded = store.generation(snapshot.generation), store.excluded(snapshot.generation)
-            if not runtime.defines_view(built.definition, view):
-                raise ViewChanged(view)
-            remembered = Remembered(self.log, self.name, snapshot.generation, built.definition)
-            what = (view, snapshot.tables[view], snapshot.position, excluded, remembered)
-            try:
-                return runtime.verify(*what)
-            except HistoryGone:
-                found = runtime.verify_from_base(*what, store)
-                if found is None:
-                    raise
-                return found
+            return runtime.prove(view, snapshot, store, self.name)
 
     def explain(self, view: str | None = None) -> Explanation:
         """The operators of one view, or of all views: their levels, their keys, their state, and what reaches them."""
