@@ -32,14 +32,7 @@ from headwater.engine.supervision import Retry, supervised
 from headwater.engine.timekeeping import Emit, Late, Timed, Timekeeping
 from headwater.engine.topic_rows import TopicRows
 from headwater.engine.whereabouts import settle
-from headwater.errors import (
-    ExternalError,
-    Fenced,
-    RecordFailed,
-    SparkStopped,
-    UsageError,
-    WorkerLost,
-)
+from headwater.errors import ExternalError, Fenced, RecordFailed, SparkStopped, UsageError, WorkerLost
 from headwater.log.evolving import declare_topic
 from headwater.log.opening import open_log, opening
 from headwater.log.options import TopicOptions
@@ -455,9 +448,9 @@ class App(Published, Alerting, Receiving, Functions, Timed):
         return tried_again(partial(self._verify, view))
 
     def _verify(self, view: str) -> Verification:
-        snapshot = self.snapshot([view])
+        snapshot, runtime = self.snapshot([view]), self.plan()
         with open_store(self.directory, create=False) as store:
-            return self.plan().verify(self.name, view, snapshot, store)
+            return runtime.verify(view, snapshot, store, self.name)
 
     def explain(self, view: str | None = None) -> Explanation:
         """The operators of one view, or of all views: their levels, their keys, their state, and what reaches them."""

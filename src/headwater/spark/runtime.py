@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import pyarrow as pa
-
 from headwater.engine.arrangements import arrangement_of
 from headwater.engine.definition import Definition
 from headwater.engine.explanation import Explanation
@@ -20,7 +18,6 @@ from headwater.engine.sparkplace import SparkPlace
 from headwater.engine.view_store import ViewStore
 from headwater.errors import ExternalError, HeadwaterError, HistoryGone, ViewChanged
 from headwater.log.port import Log
-from headwater.model.position import Position
 from headwater.spark.explaining import explain
 from headwater.spark.program import Program
 from headwater.spark.session import session_at
@@ -81,7 +78,7 @@ class Runtime:
         """
         return definition.meaning == self.program.definition.narrowed(definition).meaning
 
-    def defines_view(self, definition: Definition, view: str) -> bool:
+    def _defines_view(self, definition: Definition, view: str) -> bool:
         """Whether a view means what a definition says, whatever has become of others."""
         if self.defines(definition):
             return True
@@ -120,52 +117,45 @@ class Runtime:
         """The operators of all views."""
         return explain(self.program.flow, self.program.topics_by_name)
 
-    def verify(self, application: str, view: str, snapshot: Snapshot, store: ViewStore) -> Verification:
-        """Compares a view as it was read with what its query gives, or else with a replay from a base.
+    def verify(self, view: str, snapshot: Snapshot, store: ViewStore, pipeline: str) -> Verification:
+        """Compares a view, as it was read, with its query, or if it remembers records that are gone, from a base.
 
-        Raises `ViewChanged`, and `HistoryGone` if there is no base for a view that remembers deleted records.
+        Raises `ViewChanged` if it was read as another definition has it, and `HistoryGone` if there is no base.
         """
         built, excluded = store.generation(snapshot.generation), store.excluded(snapshot.generation)
-        if not self.defines_view(built.definition, view):
+        if not self._defines_view(built.definition, view):
             raise ViewChanged(view)
-        remembered = Remembered(self._log, application, snapshot.generation, built.definition)
-        content, position = snapshot.tables[view], snapshot.position
         if self._batches is None:
             self._batches = Batches(self.program, self._log, self._functions)
+        content, position = snapshot.tables[view], snapshot.position
         try:
+            remembered = Remembered(self._log, pipeline, snapshot.generation, built.definition)
             return self._batches.verify(view, content, position, excluded, remembered)
         except HistoryGone:
-            found = self._verify_from_base(view, content, position, excluded, remembered, store)
+            found = self._proved_from_base(view, snapshot, store, built.definition, excluded)
             if found is None:
                 raise
             return found
 
-    def _verify_from_base(
-        self,
-        view: str,
-        content: pa.Table,
-        position: Position,
-        excluded: Sequence[Excluded],
-        remembered: Remembered,
-        store: ViewStore,
+    def _proved_from_base(
+        self, view: str, snapshot: Snapshot, store: ViewStore, definition: Definition, excluded: Sequence[Excluded]
     ) -> Verification | None:
-        """Compares the content of a view with a replay from the oldest base that the log reaches; None without one."""
-        program = self._planned_again(remembered.definition)
+        """Compares a view with a replay from the oldest base that the log reaches; None without one."""
+        program = self._planned_again(definition)
         if program is None:
             return None
-        replay = Replay(self._log, store, program, view, position, excluded)
-        found = replay.compare(remembered.generation, content)
+        replay = Replay(self._log, store, program, view, snapshot.position, excluded)
+        found = replay.compare(snapshot.generation, snapshot.tables[view])
         if found is None:
             return None
         topics = program.part([arrangement_of(view)]).topics
-        since = {topic: offsets for topic in topics if (offsets := found.base.offsets.get(topic))}
         return Verification(
             view,
-            position,
+            snapshot.position,
             found.rows,
             found.differences,
             excluded=[row for row in excluded if row.topic in topics],
-            since=since,
+            since={topic: offsets for topic in topics if (offsets := found.base.offsets.get(topic))},
             base=found.base,
         )
 

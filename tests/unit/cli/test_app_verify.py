@@ -10,7 +10,8 @@ import pytest
 from headwater.app import App
 from headwater.engine.comparison import Difference
 from headwater.engine.publication import Base
-from headwater.errors import HistoryGone
+from headwater.engine.reading import Snapshot
+from headwater.errors import HistoryGone, ViewChanged
 from headwater.model.position import Position
 from headwater.spark.verification import Verification
 from tests.unit.cli.app_sample import publish, write_application
@@ -23,13 +24,8 @@ class Runtime:
     def __init__(self, differences: Sequence[Difference]) -> None:
         self._differences = differences
 
-    def defines_view(self, definition: object, view: str) -> bool:
-        return True
-
-    def verify(
-        self, view: str, content: object, position: Position, excluded: object, remembered: object
-    ) -> Verification:
-        return Verification(view, position, 2, self._differences)
+    def verify(self, view: str, snapshot: Snapshot, *_: object) -> Verification:
+        return Verification(view, snapshot.position, 2, self._differences)
 
 
 class Remembering(Runtime):
@@ -39,13 +35,10 @@ class Remembering(Runtime):
         super().__init__([])
         self._base = base
 
-    def verify(self, view: str, *_: object) -> Verification:
-        raise HistoryGone(view, ["topic 'orders', partition 0: offsets 0 to 2"])
-
-    def verify_from_base(self, view: str, content: object, position: Position, *_: object) -> Verification | None:
+    def verify(self, view: str, snapshot: Snapshot, *_: object) -> Verification:
         if self._base is None:
-            return None
-        return Verification(view, position, 2, [], since=self._base.offsets, base=self._base)
+            raise HistoryGone(view, ["topic 'orders', partition 0: offsets 0 to 2"])
+        return Verification(view, snapshot.position, 2, [], since=self._base.offsets, base=self._base)
 
 
 class Changed(Runtime):
@@ -54,8 +47,8 @@ class Changed(Runtime):
     def __init__(self) -> None:
         super().__init__([])
 
-    def defines_view(self, definition: object, view: str) -> bool:
-        return False
+    def verify(self, view: str, *_: object) -> Verification:
+        raise ViewChanged(view)
 
 
 @pytest.fixture
