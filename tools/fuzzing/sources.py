@@ -48,6 +48,11 @@ class Sources:
         histories = [one for one in self.relations if one.topic is not None]
         return self._named(self._dice.choice(histories)) if histories else None
 
+    def twice(self) -> tuple[Source, Source]:
+        """The same topic under two names."""
+        topic = self._dice.choice([one for one in self.relations if not one.reads and one.topic is None])
+        return self._named(topic), self._named(topic)
+
     def _named(self, made: Relation) -> Source:
         """A topic or a view by its name."""
         alias = self.alias()

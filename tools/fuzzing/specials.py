@@ -92,9 +92,9 @@ class Specials(Forms):
         return self._with(given, scope, inner, found)
 
     def _unordered_part(self, depth: int, *, last: bool = False) -> Relation:
-        """Rows, each with one of the values that belong to it, whichever comes."""
-        given, scope = self._one(depth)
-        inner, _ = self._one(0)
+        """Rows of a topic, each with a value of one of the rows that share something with it, whichever comes."""
+        given, inner = self._sources.twice()
+        scope = Expressions(self._dice, given.scope)
         made = self._with(given, scope, inner, self._sources.subqueries.some(given, inner))
         return replace(made, open=True)
 

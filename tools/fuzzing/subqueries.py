@@ -107,8 +107,9 @@ class Subqueries:
         return Column(text, one.kind, one.noise)
 
     def some(self, outer: Source, inner: Source) -> Column | None:
-        """The value of a row that belongs to an outer row, by no order."""
-        key, columns = self.key(outer, inner), Expressions(self._dice, inner.scope).of()
+        """The value of a row that belongs to an outer row, by no order; doubles may differ anyway."""
+        columns = [one for one in Expressions(self._dice, inner.scope).of() if one.kind != "double"]
+        key = self.key(outer, inner)
         if key is None or not columns:
             return None
         one = self._dice.choice(columns)
