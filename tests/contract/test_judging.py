@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -38,12 +37,11 @@ def test_late_records_are_those_of_the_model_in_pieces_and_in_one_go(log: Log) -
             commits.append(Committed(len(commits), mark=170 * SECOND))
     positions.append(log.position())
     expected = sum(late for *_, late in Model(10 * SECOND, 60 * SECOND).judge(commits))
-    judging, found = Judging(log, {"clicks": RULE}, {}), 0
-    judged: Mapping[str, Judged] = {}
+    judging, judged, found = Judging(log, {"clicks": RULE}, {}), dict[str, Judged](), 0
     for start, end in pairwise(positions):
         cut = log.cutter(["clicks"]).cut(start, end, 1_000_000)
-        judged, late = judging.judge(start, end, cut.ranges)
-        judging.keep(judged)
+        after, late = judging.judge(start, end, cut.ranges)
+        judging.keep(judged := dict(after))
         for batch in log.batches("clicks", start=start, end=end, columns=[*RULE.columns, "_received_at"]):
             found += int(late["clicks"].found(batch.records).flags.sum())
     assert found == expected > 0
