@@ -80,5 +80,5 @@ def test_views_are_built_once_and_verified(directory: Path) -> None:
     assert [line.split(" ", 1)[1].split(":")[0] for line in built.stderr.splitlines()] == ["Batch 1", "Batch 2"]
     verified = run(directory, "verify", "app.py")
     assert verified.returncode == 0, verified.stderr
-    assert verified.stderr == "2 views verified: all are right (doubles to within 1e-09 of their size).\n"
+    assert verified.stderr == "2 views verified: all are correct (doubles to within 1e-09 of their size).\n"
     assert [line.split()[-1] for line in verified.stdout.splitlines()[1:]] == ["right", "right"]

@@ -106,7 +106,7 @@ def test_views_are_verified(file: Path) -> None:
         ("revenue", True, 1),
         ("median", True, 1),
     ]
-    assert err == "2 views verified: all are right (doubles to within 1e-09 of their size).\n"
+    assert err == "2 views verified: all are correct (doubles to within 1e-09 of their size).\n"
 
 
 @pytest.mark.parametrize("command", ["explain", "verify"])
