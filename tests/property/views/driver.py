@@ -33,6 +33,8 @@ class Driver:
         self.out: list[Change] = []
         self.handed: list[Row] = []
         """The rows that the last step handed to a node of Spark's."""
+        self.read: dict[str, int] = {}
+        """How many rows the last step was handed of each part that lies in time order."""
         self.first = True
         self._before = self._frontier = NO_TIME
         self._known: dict[tuple[object, ...], int] = {}
@@ -46,6 +48,7 @@ class Driver:
         moved, self._before, self._frontier = frontier.moved_since(self._frontier), self._frontier, frontier
         old = dict(self.kernel.lookup(tables, _Held(self._added)))
         assert old.keys() == {name for name, part in self.kernel.parts.items() if part.in_time}
+        self.read = {name: rows.num_rows for name, rows in old.items()}
         old |= {name: self._touched(name, rows, tables, moved) for name, rows in held.items() if name not in old}
         result = self.kernel.step(old, tables, frontier, first=self.first)
         self.first = False

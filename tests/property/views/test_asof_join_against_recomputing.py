@@ -130,7 +130,27 @@ def test_a_late_version_touches_only_the_rows_up_to_the_next_one() -> None:
     rows = [((1, START + number * minute), 1) for number in range(1000)]
     driver.step({"left": rows, "right": [((1, START + 500 * minute), 1)]})
     assert len(driver.step({"right": [((1, START + 490 * minute), 1)]})) == 2 * 10
+    assert driver.read == {"left": 11, "right": 1}
     assert len(driver.step({"left": [((1, START), 1)]})) == 1
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_versions_that_are_gone_are_passed_over(later: bool) -> None:
+    schemas = pa.schema([("k", pa.int64()), ("at", TIMESTAMP)]), pa.schema([("rk", pa.int64()), ("since", TIMESTAMP)])
+    driver = driver_of(AsOfJoin("left", *schemas, ("k",), ("rk",), "at", "since", later=later), 2**31)
+    minute = timedelta(minutes=-1 if later else 1)
+    driver.step({"right": [((1, START + number * minute), 1) for number in range(300)]})
+    driver.step({"right": [((1, START + number * minute), -1) for number in range(10, 250)]})
+    driver.step({"left": [((1, START + number * minute), 1) for number in (100, 240, 260)]})
+    first, last = (START + number * minute for number in (9, 260))
+    assert sorted(row[3] == first for row, _ in driver.out) == [False, True, True]
+    # It is between the last one before what is gone and the first one after it.
+    driver.step({"right": [((1, START + 200 * minute), 1)]})
+    assert sorted((weight, row[3] == first, row[3] == last) for row, weight in driver.out) == [
+        (-1, True, False), (1, False, False),
+    ]  # fmt: skip
+    # The left row at 240, and the versions at 9 and 250.
+    assert driver.read == {"left": 1, "right": 2}
 
 
 def test_a_version_that_is_not_there_cannot_be_retracted() -> None:
