@@ -92,6 +92,18 @@ def test_cuts_do_not_matter(kernel: Sessions, hashes: int, data: st.DataObject) 
     check_cuts(lambda: driver_of(kernel, hashes), steps, data)
 
 
+@given(st.permutations(range(0, 90, 9)), st.permutations(range(0, 90, 9)))
+def test_any_order_of_arrival_gives_the_same_sessions(arrivals: list[int], departures: list[int]) -> None:
+    kernel = Sessions(pa.schema([("k", pa.int32()), ("w", WINDOW), ("v", pa.int32())]), ("k",), "w", 600_000_000)
+    driver, done = driver_of(kernel, 2**31), list[Change]()
+    steps = [*((number, 1) for number in arrivals), *((number, -1) for number in departures)]
+    for number, weight in steps:
+        change = (1, spanned(kernel, START + timedelta(minutes=number)), 0), weight
+        done.append(change)
+        driver.step({"rows": [change]})
+        assert driver.result() == recomputed(kernel, done)
+
+
 def minutes(*numbers: int) -> list[Change]:
     kernel = Sessions(pa.schema([("w", WINDOW)]), (), "w", 600_000_000)
     return [((spanned(kernel, START + timedelta(minutes=number)),), 1) for number in numbers]
