@@ -59,7 +59,7 @@ def test_create_of_a_topic_that_exists(headwater: Run, directory: Path, log: Emb
     same = ("log", "create", directory, "orders", SCHEMA, "--key", "id", "--partitions", "2", "--event-time", "at")
     assert headwater(*same).code == 2
     content = headwater(*same, "--exist-ok")
-    assert (content.code, content.err) == (0, "Topic orders exists already, defined alike.\n")
+    assert (content.code, content.err) == (0, "Topic orders already exists with the same definition.\n")
     other = headwater("log", "create", directory, "orders", "id int", "--exist-ok")
     assert other.code == 2
     assert "hint: `headwater log describe` shows it, `headwater log alter` changes it." in other.err
