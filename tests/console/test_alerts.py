@@ -25,7 +25,7 @@ def test_what_fires_and_what_has_happened_is_shown(page: Page, stage: Stage) -> 
     slack = receivers.locator("tbody tr", has_text="slack")
     expect(slack).to_contain_text("retrying")
     expect(slack).to_contain_text("503 Service Unavailable")
-    expect(rules.locator("tbody tr", has_text="no visits")).to_contain_text("nobody")
+    expect(rules.locator("tbody tr", has_text="no visits")).to_contain_text("none")
     assert "hush" not in page.content()
     page.get_by_label("Filter by name").fill("visits")
     expect(page.locator("main")).to_contain_text("none firing")

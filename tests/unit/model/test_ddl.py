@@ -111,7 +111,7 @@ def test_any_text_is_a_schema_or_a_schema_error(text: str) -> None:
         ("a struct<>", "a", "Column 'a': expected a column name, found '>' at character 10.", "A column is"),
         ("a int; b int", None, "The schema: expected ',' or the end, found ';' at character 6.", "separated by commas"),
         (" \n", None, "The schema is empty.", "A column is"),
-        ("a int, A int", "A", "Column 'A' is there twice (the other is 'a').", "without case"),
+        ("a int, A int", "A", "Column 'A' appears twice (the other is 'a').", "without case"),
         ("s struct<x: int, x: int>", "s.x", "Column 's.x' appears twice.", "rename"),
     ],
 )
