@@ -17,6 +17,7 @@ from headwater.engine.opening import delete_state, open_store
 from headwater.engine.postgres import database as database_module
 from headwater.engine.postgres.address import parse_address
 from headwater.engine.reading import Reader
+from headwater.engine.relational.store import RelationalViewStore
 from headwater.engine.runs import forget_open_runs
 from headwater.engine.subscription import Subscription
 from headwater.errors import Determinate, Indeterminate, StoreBusy, StoreOutdated, StoreUnavailable, UsageError
@@ -152,6 +153,22 @@ def test_a_commit_that_did_not_arrive_has_not_happened(through: str, line: Store
     with pytest.raises(StoreUnavailable):
         driver.publish({"v": zset((2, 2, "b", 1))})
     assert (line.lost, batches(through)) == (1, 1)
+    driver.close()
+
+
+def test_a_commit_whose_number_a_crash_took_away_has_not_happened(address: str) -> None:
+    driver = Driver(address)
+    driver.publish({"v": ROW})
+    assert isinstance(driver.store, RelationalViewStore)
+    tables = driver.store._database
+    assert isinstance(tables, database_module.PostgresDatabase)
+    with tables.write() as tx:
+        tx.execute("UPDATE pipeline SET epoch = epoch")
+        ((number, version),) = tx.execute("SELECT pg_current_xact_id()::text, version FROM pipeline").fetchall()
+    assert tables._status(number, version + 1) == "committed"
+    # After a crash another transaction may get the number, and no number at all may be as high.
+    assert tables._status(number, version + 2) == "aborted"
+    assert tables._status(str(int(number) + 1_000_000), 0) == "aborted"
     driver.close()
 
 

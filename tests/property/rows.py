@@ -112,7 +112,8 @@ def pool(arrow: pa.DataType) -> list[object]:
         pools = [(field.name, [*pool(field.type), None]) for field in arrow]
         return [{}, *({name: values[turn % len(values)] for name, values in pools} for turn in range(4))]
     if pat.is_map(arrow):
-        return [{}, dict(zip(["", "ä"], pool(arrow.item_type), strict=False)), {"a": None}]
+        first, second, third = ["", "ä", "a"] if pat.is_string(arrow.key_type) else pool(arrow.key_type)[:3]
+        return [{}, dict(zip([first, second], pool(arrow.item_type), strict=False)), {third: None}]
     if pat.is_list(arrow):
         return [[], [None, *pool(arrow.value_type)]]
     if pat.is_timestamp(arrow):

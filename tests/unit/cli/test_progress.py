@@ -5,12 +5,21 @@ from __future__ import annotations
 import io
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from rich.console import Console
 
 from headwater.cli import progress
 from headwater.cli.progress import Bar, uninterrupted
+
+
+@pytest.fixture(autouse=True)
+def pythons_own_handler() -> Iterator[None]:
+    """Another test of this process may have started Spark, which handles a Ctrl-C in its own way."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def terminal(monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool) -> io.StringIO:

@@ -34,6 +34,7 @@ _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 # Those who write take turns at this row, so each sees what the one before has committed.
 _TURN = "SELECT version, pg_current_xact_id()::text FROM pipeline FOR UPDATE"
+_STATUS = "SELECT pg_xact_status(%s::xid8), version FROM pipeline"
 _JSON_EXTRACT = """
 CREATE FUNCTION json_extract(value text, path text) RETURNS bigint IMMUTABLE LANGUAGE sql AS
 $$ SELECT (jsonb_path_query_first(value::jsonb, path::jsonpath) #>> '{}')::bigint $$;
@@ -89,12 +90,12 @@ class PostgresDatabase(Database):
         self._check_usable()
         with self._connections.transaction(_WRITE) as connection:
             with self._failing():
-                row = connection.execute(_TURN).fetchone()
+                version, number = connection.execute(_TURN).fetchone() or (0, "")
                 tx = PostgresTransaction(connection)
                 yield tx
                 if tx.has_changed:
                     connection.execute("UPDATE pipeline SET version = version + 1")
-            self._commit(connection, "" if row is None else str(row[1]))
+            self._commit(connection, str(number), int(version) + tx.has_changed)
 
     @contextmanager
     def read(self) -> Iterator[PostgresTransaction]:
@@ -111,18 +112,21 @@ class PostgresDatabase(Database):
             self._closed = True
             self._connections.close()
 
-    def _commit(self, connection: Connection, number: str) -> None:
+    def _commit(self, connection: Connection, number: str, version: int) -> None:
         try:
             connection.execute("COMMIT", prepare=False)
         except psycopg.Error as error:
             if not connection.broken and not connection.closed:
                 # The server has answered, and so has undone it.
                 raise self._error(error) from error
-            self._settle(number, error)
+            self._settle(number, version, error)
 
-    def _settle(self, number: str, error: psycopg.Error) -> None:
-        """Returns if the transaction of this number was committed. Raises what says that it was not, or not known."""
-        status = self._status(number)
+    def _settle(self, number: str, version: int, error: psycopg.Error) -> None:
+        """Returns if the transaction with this number, which leaves this version or a later one, was committed.
+
+        Raises what says that it was not, or that this is not known.
+        """
+        status = self._status(number, version)
         if status == "aborted":
             raise self._connections.unavailable(error) from error
         if status != "committed":
@@ -131,15 +135,22 @@ class PostgresDatabase(Database):
                 hint="Check that its server runs, then open the store again: its last batch shows whether it was.",
             ) from error
 
-    def _status(self, number: str) -> str | None:
-        """What became of a transaction; None if the server does not know, or does not say in time."""
+    def _status(self, number: str, version: int) -> str | None:
+        """What became of a transaction; None if the server does not know, or does not say in time.
+
+        A server that crashed may have lost the transaction with its number, and may give that number to another one.
+        """
         deadline = time.monotonic() + ASK_SECONDS_MAX
         while time.monotonic() < deadline:
             with suppress(StoreUnavailable, psycopg.OperationalError):
-                with self._connections.transaction(_READ) as connection:
-                    row = connection.execute("SELECT pg_xact_status(%s::xid8)", (number,)).fetchone()
+                try:
+                    with self._connections.transaction(_READ) as connection:
+                        row = connection.execute(_STATUS, (number,)).fetchone()
+                except errors.InvalidParameterValue:
+                    return "aborted"
                 if row is not None and row[0] != "in progress":
-                    return None if row[0] is None else str(row[0])
+                    is_another = row[0] == "committed" and row[1] < version
+                    return "aborted" if is_another else row[0]
             time.sleep(_ASK_EVERY_SECONDS)
         return None
 
