@@ -64,7 +64,9 @@ class UpkeepRules(LogUnderTest):
             if topic.cleanup == "delete":
                 self.note_retention(log, topic, segments, whole=whole)
             if topic.cleanup == "compact":
-                self.note_compaction(log, topic, segments, whole=False)
+                # What an archive is to take over is sealed first, and then compacted in the same round.
+                is_archived = log.topic(topic.name).settings.archive is not None
+                self.note_compaction(log, topic, self.segments(log) if is_archived else segments, whole=False)
 
     def note_retention(self, log: EmbeddedLog, topic: TopicModel, segments: Segments, *, whole: bool) -> None:
         if topic.retention_age is None:
