@@ -77,13 +77,12 @@ def measure(directory: Path, rows: int) -> Iterator[Line]:
 
 
 def _kill(app: App, driver: subprocess.Popen[str], rows: pa.Table) -> tuple[Position, float]:
-    """Kills a driver before it sees some rows; the position after them, and when it was."""
-    os.kill(driver.pid, signal.SIGSTOP)
-    position = app.log.append("items", rows)
+    """Kills a driver, and appends rows that it does not see any more; the position after them, and when it was."""
+    # Not while it is stopped: it may hold the log's write lock.
     os.kill(driver.pid, signal.SIGKILL)
     killed = time.monotonic()
     driver.wait()
-    return position, killed
+    return app.log.append("items", rows), killed
 
 
 def _until_ready(driver: subprocess.Popen[str]) -> list[str]:
@@ -143,7 +142,8 @@ def _drive(directory: Path, *, standby: bool) -> None:
             while not turn.has_come():
                 time.sleep(LOOK_SECONDS)
         note("the batch")
-        app.run(lambda _: note("the next"))
+        # A standby has its turn already, and shares it with the run.
+        app.run(lambda _: note("the next"), take_over=standby)
 
 
 if __name__ == "__main__":
