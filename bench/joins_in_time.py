@@ -70,7 +70,7 @@ class State:
         return int(step.out.num_rows)
 
     def fill(self, size: int) -> None:
-        """Both sides of the key with so many rows, without joining them."""
+        """Both sides of a key with this many rows, without joining them."""
         for name, part in self._kernel.parts.items():
             nothing = {port: changed(schema, 0, 0) for port, schema in self._kernel.ports.items()}
             old = {other: _schema(one).empty_table() for other, one in self._kernel.parts.items()}

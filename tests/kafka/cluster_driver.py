@@ -1,4 +1,4 @@
-"""Runs the bank's views on a Spark cluster, and says after every round what they are: a process of its own."""
+"""Runs the bank's views on a Spark cluster, and says after every round what they are, in a separate process."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def spark_cluster(directory: Path) -> Iterator[Cluster]:
     def start(name: str, host: str, *arguments: str) -> subprocess.Popen[bytes]:
         home = Path(pyspark.__file__).parent
         environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
-        # Each has a home and a place for temporary files of its own, as machines have.
+        # Each has its own home and its own place for temporary files, as machines have.
         home_of = directory / f"home of {name}"
         home_of.mkdir()
         environment |= {"SPARK_WORKER_DIR": str(directory / name), "SPARK_LOCAL_IP": host, "JDK_JAVA_OPTIONS": _JAVA}

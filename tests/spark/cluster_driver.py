@@ -1,4 +1,4 @@
-"""Runs the shop's views on a cluster, and says after every batch what they are: a process of its own."""
+"""Runs the shop's views on a cluster, and says after every batch what they are, in a separate process."""
 
 from __future__ import annotations
 

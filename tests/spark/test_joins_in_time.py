@@ -72,7 +72,7 @@ def test_right_after_every_change_and_a_rebuild(spark: SparkSession, tmp_path: P
             change(app, chance)
             app.catch_up()
         check(app)
-    # Another process goes on with the state.
+    # Another process continues with the state.
     with declare(App("shop", log=tmp_path / "log", master="local[2]", one_task_rows_max=rows_max)) as app:
         change(app, chance)
         app.catch_up()

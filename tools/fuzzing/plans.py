@@ -10,7 +10,7 @@ from tools.fuzzing.changes import IDLE, Commit
 from tools.fuzzing.topics import TopicPlan
 
 COMPILED_EVERY = 3
-"""In one of so many rounds Spark compiles what it runs."""
+"""Spark compiles what it runs in one round out of this many."""
 
 
 @dataclass(frozen=True, slots=True)

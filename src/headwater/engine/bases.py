@@ -2,7 +2,7 @@
 
 What a view has made of deleted records cannot be recomputed. But its state at some position, which never changes, and
 the records after that position give its content now; so what came after a base can be proved, by replaying it from
-there. For that the log has to have every record after the base. So the newest base is a follower of its own, and a
+there. For that the log has to have every record after the base. So the newest base is a separate follower, and a
 pipeline takes the next one before too many records depend on it. Where it retracts records of other topics, which are
 deleted then, it takes the next one at once.
 """

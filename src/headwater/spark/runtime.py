@@ -160,7 +160,7 @@ class Runtime:
         )
 
     def _planned_again(self, definition: Definition) -> Program | None:
-        """The program of a definition, with a session of its own: that of the pipeline may be in use."""
+        """The program of a definition, with a separate session: that of the pipeline may be in use."""
         known = self._replayed
         if known is None or known.definition.explanation.layouts != definition.explanation.layouts:
             known = self._replayed = self.former(definition)

@@ -42,7 +42,7 @@ Define = Callable[[Log], App]
 
 
 class Harness:
-    """An application over a log of its own in a folder, for tests.
+    """An application over a separate log in a folder, for tests.
 
     The application is a Python file, as `headwater run` takes it, or a function that defines it over a given log. A
     file gets the log of the folder, whichever it asks for. Sources, sinks and alerts do not run.
@@ -112,7 +112,7 @@ class Harness:
             _require_none(f"View {view!r} differs when it is built again", differences(content, replayed[view]))
 
     def kill(self, feed: Callable[[Log], object], *, times: int = 1, seed: int = 0) -> None:
-        """Runs the application in a process of its own that is killed (SIGKILL), and then verifies all views.
+        """Runs the application in a separate process that is killed (SIGKILL), and then verifies all views.
 
         This happens that many `times`, at random moments after its first batch, while `feed` is called over and over to
         append to the log. Only for an application in a file.

@@ -37,7 +37,7 @@ def stated_order(rows: pa.Table, orders: Sequence[Order]) -> list[Numbers]:
     for order in orders:
         column = rows[order.column]
         rank = ranks(column)
-        # A null is less than all others, so it comes first of its own accord if the order ascends.
+        # A null is less than all others, so it comes first anyway if the order ascends.
         if column.null_count and order.nulls_first == order.descending:
             valid = validity(column).astype(np.int64)
             numbers.append(valid if order.nulls_first else 1 - valid)

@@ -77,7 +77,7 @@ class Ranks(KeyedKernel):
         sides = [_Side.of(one[order], group_starts, tie_starts) for one in weights]
         copied = "row_number" in self.functions and max(one.max() for one in weights) > 1
         if copied:
-            # Each copy of a row has a number of its own.
+            # Each copy of a row has its own number.
             copies = np.maximum(*(side.weights for side in sides))
             order, sides = np.repeat(order, copies), [side.repeated(copies) for side in sides]
         results = [[side.result(function) for function in self.functions] for side in sides]

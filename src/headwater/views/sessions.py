@@ -103,7 +103,7 @@ class Sessions(KeyedKernel):
         return pa.field(_BEGIN, kind.field("start").type)
 
     def _timed(self, changes: Tables) -> pa.Table:
-        """The changes in time order, each with its start in a column of its own."""
+        """The changes in time order, each with its start in an extra column."""
         rows = changes["rows"]
         begins = pa.chunked_array([pc.struct_field(c, "start") for c in rows[self.window].chunks], self._begin.type)
         rows = rows.append_column(_BEGIN, begins)

@@ -1,4 +1,4 @@
-"""Hashes in time order: they never decrease as time goes on, and stay with the task that owns the key."""
+"""Hashes in time order: they never decrease as time passes, and stay with the task that owns the key."""
 
 from __future__ import annotations
 
